@@ -1,0 +1,148 @@
+"""The algebra in which a block's update is written: streams, sublayers, norms, scalings, sums.
+
+An expression is an immutable tree. Two equal ``Sublayer`` nodes of one update are one application
+of one sublayer, so a branch that feeds two streams is written twice and computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import sympy
+
+from theory.errors import InvalidInput
+
+L = sympy.Symbol("L", integer=True, positive=True)
+"""Depth: the number of blocks."""
+l = sympy.Symbol("l", integer=True, positive=True)  # noqa: E741 - the field's own name
+"""Index of a block, from 1 to L."""
+
+NormKind = Literal["layer", "rms"]
+
+
+class Expression:
+    """Base of all nodes; gives them ``+`` and scalar ``*``."""
+
+    def __add__(self, other: Expression) -> Sum:
+        return Sum(_terms(self) + _terms(other))
+
+    def __mul__(self, coefficient: Any) -> Scale:
+        return Scale(coefficient, self)
+
+    __rmul__ = __mul__
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """The nodes that this node is computed from."""
+        return ()
+
+
+def _terms(node: Expression) -> tuple[Expression, ...]:
+    if not isinstance(node, Expression):
+        raise InvalidInput(f"cannot add {node!r} to an expression: wrap it in a Stream, a Norm or a Sublayer")
+    return node.terms if isinstance(node, Sum) else (node,)
+
+
+@dataclass(frozen=True)
+class Stream(Expression):
+    """A residual stream as it enters the step, shape (tokens, width)."""
+
+    name: str = "x"
+
+
+@dataclass(frozen=True)
+class _Unary(Expression):
+    argument: Expression
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.argument, Expression):
+            raise InvalidInput(f"{type(self).__name__} acts on an expression, not on {self.argument!r}")
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.argument,)
+
+
+@dataclass(frozen=True)
+class Sublayer(_Unary):
+    """The branch F(argument): attention, FFN or whatever the configuration puts in this step."""
+
+
+@dataclass(frozen=True)
+class Norm(_Unary):
+    """LayerNorm (``kind="layer"``) or RMSNorm (``kind="rms"``) over the width, gain 1, bias 0."""
+
+    kind: NormKind = "layer"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kind not in ("layer", "rms"):
+            raise InvalidInput(f"unknown norm {self.kind!r}: use 'layer' or 'rms'")
+
+
+@dataclass(frozen=True)
+class Scale(Expression):
+    """``coefficient · argument``; the coefficient may hold L, l and the variant's constants."""
+
+    coefficient: sympy.Expr
+    argument: Expression
+
+    def __post_init__(self) -> None:
+        if isinstance(self.coefficient, float):
+            raise InvalidInput(
+                f"the coefficient {self.coefficient} is a float: write it exactly, as sympy.Rational or a formula in L and l"
+            )
+        if isinstance(self.coefficient, Expression) or not isinstance(self.argument, Expression):
+            raise InvalidInput("a scaling is number * expression: streams cannot be multiplied with each other")
+        try:
+            object.__setattr__(self, "coefficient", sympy.sympify(self.coefficient))
+        except (sympy.SympifyError, TypeError) as error:
+            raise InvalidInput(f"the coefficient {self.coefficient!r} is not a formula: {error}") from None
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.argument,)
+
+
+@dataclass(frozen=True)
+class Sum(Expression):
+    """The sum of two or more terms."""
+
+    terms: tuple[Expression, ...]
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.terms
+
+
+def F(argument: Expression) -> Sublayer:  # noqa: N802 - the papers' letter
+    """The branch applied to ``argument``."""
+    return Sublayer(argument)
+
+
+def LN(argument: Expression) -> Norm:  # noqa: N802
+    """LayerNorm (Ba et al. 2016): subtract the mean over the width, divide by the standard deviation."""
+    return Norm(argument, "layer")
+
+
+def RMS(argument: Expression) -> Norm:  # noqa: N802
+    """RMSNorm (Zhang & Sennrich 2019, eq. 4): divide by the root of the mean square."""
+    return Norm(argument, "rms")
+
+
+def walk(*roots: Expression) -> Iterator[Expression]:
+    """Every distinct node under ``roots``, each after its children (a topological order)."""
+    seen: set[Expression] = set()
+
+    def visit(node: Expression) -> Iterator[Expression]:
+        if node in seen:
+            return
+        seen.add(node)
+        for child in node.children:
+            yield from visit(child)
+        yield node
+
+    for root in roots:
+        yield from visit(root)

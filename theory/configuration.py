@@ -1,0 +1,101 @@
+"""The axes of a cell: which network a law is predicted for and a measurement is made on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from theory.algebra import Variant
+from theory.errors import InvalidInput
+from theory.sublayers import SublayerMaps, sublayer
+
+QUANTITIES = {
+    "stream-gradient": "E|∂𝓛/∂x_l|²/(n·d), isotropic unit Gaussian gradient at the output",
+    "parameter-gradient": "E‖∂𝓛/∂W‖_F² of the output matrix of block l's last sublayer",
+    "stream-moment": "E|x_l|²/(n·d)",
+    "token-cosine": "mean cosine between two different tokens of x_l",
+    "gradient-cosine": "mean cosine between two different tokens' gradients at x_l",
+}
+"""What ``predict`` and ``measure`` answer, with its definition."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One network at initialisation.
+
+    Args:
+        variant: the block's equation.
+        sublayers: names of the sublayers of one block, in order.
+        depth: number of blocks L.
+        width: d of the residual stream; hidden layers have ``expansion`` times as many units.
+        tokens: n, length of a sequence.
+        heads: of attention; must divide the width.
+        causal: whether attention masks later tokens.
+        gain: variance of every weight matrix times its fan-in.
+        expansion: hidden width over width (1: the d × d matrices of Xiong et al. 2020, section 3.3).
+
+    Raises:
+        InvalidInput: a value out of range.
+    """
+
+    variant: Variant
+    sublayers: tuple[str, ...] = ("relu",)
+    depth: int = 24
+    width: int = 256
+    tokens: int = 8
+    heads: int = 4
+    causal: bool = False
+    gain: float = 1.0
+    expansion: int = 1
+
+    def __post_init__(self) -> None:
+        for axis in ("depth", "width", "tokens", "heads", "expansion"):
+            if getattr(self, axis) < 1:
+                raise InvalidInput(f"{axis} is {getattr(self, axis)}: it must be at least 1")
+        if self.width % self.heads:
+            raise InvalidInput(f"{self.heads} heads do not divide the width {self.width}: choose a divisor of {self.width}")
+        if not self.gain > 0:
+            raise InvalidInput(f"gain is {self.gain}: a weight variance must be positive")
+        if not self.sublayers:
+            raise InvalidInput("no sublayers: name at least one, such as relu or attention,gelu")
+        for name in self.sublayers:
+            sublayer(name)
+
+    @property
+    def maps(self) -> tuple[SublayerMaps, ...]:
+        """The block's sublayers."""
+        return tuple(sublayer(name) for name in self.sublayers)
+
+    @property
+    def tokenwise(self) -> bool:
+        """Whether no sublayer mixes tokens."""
+        return all(maps.tokenwise for maps in self.maps)
+
+    def variances(self, maps: SublayerMaps) -> dict[str, float]:
+        """Weight variance times fan-in of each matrix of ``maps``, with the variant's initial gain."""
+        beta = self.variant.coefficient(self.variant.gain, self.depth, 1)
+        return maps.variances(self.gain, beta)
+
+    def describe(self) -> dict[str, Any]:
+        """The axes as plain JSON values."""
+        return {
+            "sublayers": ",".join(self.sublayers),
+            "depth": self.depth,
+            "width": self.width,
+            "tokens": self.tokens,
+            "heads": self.heads,
+            "causal": self.causal,
+            "gain": self.gain,
+            "expansion": self.expansion,
+        }
+
+
+def check_quantity(quantity: str) -> str:
+    """``quantity`` itself when it is known.
+
+    Raises:
+        InvalidInput: unknown quantity.
+    """
+    if quantity not in QUANTITIES:
+        raise InvalidInput(f"unknown quantity {quantity!r}: known are {', '.join(QUANTITIES)}")
+    return quantity

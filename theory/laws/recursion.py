@@ -1,0 +1,139 @@
+"""The step of a single-stream variant as symbolic recursions, read off the walk of its expression.
+
+A block with k sublayers is k steps. Each sublayer enters by its forward moment s² and its backward gain κ² at a
+normalised input; behind an argument that is not normalised they scale with q for a homogeneous sublayer, and have
+no closed form otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+
+from theory.algebra import Sublayer, Variant, l
+from theory.propagation import Symbols, Walk
+
+q = sympy.Symbol("q", positive=True)
+"""Second moment per coordinate of the stream that enters the step."""
+
+
+class NoClosedForm(Exception):
+    """The recursion has no closed form in this algebra; the numeric recursion still holds."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Symbols of one sublayer: s² and κ² at a normalised input, and whether F(tx) = tF(x)."""
+
+    square: sympy.Symbol
+    gain: sympy.Symbol
+    homogeneous: bool
+
+
+def generic_moments(count: int = 1, homogeneous: bool = True) -> tuple[Moments, ...]:
+    """Moments of ``count`` sublayers: s², κ² for one, s_1², κ_1², … for several."""
+    indices = [""] if count == 1 else [f"_{i}" for i in range(1, count + 1)]
+    return tuple(
+        Moments(
+            sympy.Symbol(f"s{i}^2", positive=True),
+            sympy.Symbol(rf"\kappa{i}^2", positive=True),
+            homogeneous,
+        )
+        for i in indices
+    )
+
+
+@dataclass(frozen=True)
+class Step:
+    """One sublayer step: q ↦ ``forward``, squared gradient × ``backward``, and the intermediate moments.
+
+    Where a norm fixes the stream, q = 1 has been put in already.
+    """
+
+    forward: sympy.Expr
+    backward: sympy.Expr
+    moments: tuple[tuple[Any, sympy.Expr], ...]
+    direct: sympy.Expr
+    """Coefficient a of the direct path in J = a·1 + b·J_F."""
+    branch: sympy.Expr
+    """Coefficient b of the branch, so that the step's gain is a² + b²κ²."""
+
+
+def symbolic_step(variant: Variant, moments: Moments) -> Step:
+    """Walk the update of a single-stream variant with sympy.
+
+    Raises:
+        NoClosedForm: several streams, layer-dependent constants, or a non-homogeneous sublayer
+            behind an argument that no norm has fixed.
+    """
+    if len(variant.streams) > 1:
+        raise NoClosedForm("several streams: their gradients form a second-moment matrix, propagated numerically")
+    if any(l in formula.free_symbols for _, formula in variant.formulas):
+        raise NoClosedForm("constants that change from block to block")
+    entering = sympy.Integer(1) if fixed_by_norm(variant) else q
+    step = Walk(variant.steps, {("x", "x"): entering}, Symbols(), _itself, lambda m: _forward(m, moments))
+    gradient = sympy.Symbol("g", positive=True)
+    result = step.backward({("x", "x"): gradient}, lambda m, g: _gain(m, moments) * g)
+    gain = Symbols().tidy(result.incoming(("x",))["x", "x"] / gradient)
+    form = result.form("x")
+    branches = [value for source, value in form.items() if source[0] == "J"]
+    return Step(
+        forward=step.outgoing()["x", "x"],
+        backward=gain,
+        moments=tuple(step.moments.items()),
+        direct=form.get(("∂", "x"), sympy.Integer(0)),
+        branch=_branch_coefficient(step, result, branches),
+    )
+
+
+def fixed_by_norm(variant: Variant) -> bool:
+    """Whether the stream leaves every step at q = 1 whatever enters, so that it can be taken to enter at q = 1."""
+    anything = sympy.Symbol("F2", positive=True)
+    step = Walk(variant.steps, {("x", "x"): q}, Symbols(), _itself, lambda _: anything)
+    return bool(step.outgoing()["x", "x"] == 1)
+
+
+def _itself(formula: sympy.Expr) -> sympy.Expr:
+    return formula
+
+
+def _branch_coefficient(step: Walk, result: Any, at_stream: list[sympy.Expr]) -> sympy.Expr:
+    """b: what scales δ above the sublayer times what scales J_Fᵀδ below it."""
+    (node,) = [node for node in step.order if isinstance(node, Sublayer)]
+    above = result.forms[node].get(("∂", "x"), sympy.Integer(0))
+    return above * at_stream[0]
+
+
+def read_out_gain(variant: Variant) -> sympy.Expr:
+    """Squared gain of the read-out's Jacobian, as a function of q = q_L."""
+    step = Walk((("y", variant.read_out),), {("x", "x"): q}, Symbols(), _itself, _none)
+    gradient = sympy.Symbol("g", positive=True)
+    return Symbols().tidy(step.backward({("y", "y"): gradient}, _none).incoming(("x",))["x", "x"] / gradient)
+
+
+def _none(*_: Any) -> sympy.Expr:
+    raise AssertionError("a read-out holds no sublayer")
+
+
+def _forward(moment: sympy.Expr, moments: Moments) -> sympy.Expr:
+    if moment == 1:
+        return moments.square
+    _require_homogeneous(moments)
+    return moments.square * moment
+
+
+def _gain(moment: sympy.Expr, moments: Moments) -> sympy.Expr:
+    if moment != 1:
+        _require_homogeneous(moments)
+    return moments.gain
+
+
+def _require_homogeneous(moments: Moments) -> None:
+    if not moments.homogeneous:
+        raise NoClosedForm(
+            "the sublayer is not homogeneous and no norm fixes its input, so s²(q) and κ²(q) follow the stream"
+        )
+
+

@@ -1,0 +1,33 @@
+"""Sublayers by name; a sequence such as ``attention,gelu`` is one block."""
+
+from theory.errors import InvalidInput
+from theory.sublayers.attention import Attention
+from theory.sublayers.base import Matrix, SublayerMaps
+from theory.sublayers.tokenwise import TokenWise
+
+SUBLAYERS: dict[str, SublayerMaps] = {
+    maps.name: maps
+    for maps in (
+        TokenWise("linear", two_matrices=False),
+        TokenWise("relu", two_matrices=True),
+        TokenWise("leaky-relu", two_matrices=True),
+        TokenWise("gelu", two_matrices=True),
+        TokenWise("silu", two_matrices=True),
+        TokenWise("tanh", two_matrices=False),
+        Attention(),
+    )
+}
+
+
+def sublayer(name: str) -> SublayerMaps:
+    """The sublayer called ``name``.
+
+    Raises:
+        InvalidInput: unknown name.
+    """
+    if name not in SUBLAYERS:
+        raise InvalidInput(f"unknown sublayer {name!r}: known are {', '.join(SUBLAYERS)}, joined by commas within a block")
+    return SUBLAYERS[name]
+
+
+__all__ = ["SUBLAYERS", "Attention", "Matrix", "SublayerMaps", "TokenWise", "sublayer"]

@@ -1,0 +1,73 @@
+"""The registry: one module a variant here, entry points of installed packages, or a single file.
+
+A module adds a variant by defining ``VARIANT``. Installed packages name theirs in the entry-point
+group ``normlaws.variants``; a path that ends in ``.py`` names a file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.metadata
+import importlib.util
+import pkgutil
+from functools import lru_cache
+from pathlib import Path
+
+from theory.algebra import Variant
+from theory.errors import InvalidInput
+
+GROUP = "normlaws.variants"
+
+
+@lru_cache(maxsize=1)
+def registry() -> dict[str, Variant]:
+    """All variants that are installed, by name.
+
+    Raises:
+        InvalidInput: when an installed package's entry point is not a Variant.
+    """
+    found = {}
+    for module in pkgutil.iter_modules(__path__):
+        variant = importlib.import_module(f"{__name__}.{module.name}").VARIANT
+        found[variant.name] = variant
+    for point in importlib.metadata.entry_points(group=GROUP):
+        found[point.name] = _checked(point.load(), f"entry point {point.value}")
+    return dict(sorted(found.items()))
+
+
+def load(name: str) -> Variant:
+    """The variant called ``name``, or the ``VARIANT`` of the Python file at that path.
+
+    Raises:
+        InvalidInput: unknown name, missing or broken file.
+    """
+    if name.endswith(".py"):
+        return _from_file(Path(name))
+    known = registry()
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+        raise InvalidInput(f"unknown variant {name!r}: {hint} (or give the path of a .py file that defines VARIANT)")
+    return known[name]
+
+
+def _from_file(path: Path) -> Variant:
+    if not path.is_file():
+        raise InvalidInput(f"no file {path}: give the path of a Python file that defines VARIANT")
+    spec = importlib.util.spec_from_file_location(f"normlaws_user_{path.stem}", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from None
+    except Exception as error:
+        raise InvalidInput(f"{path} does not run: {type(error).__name__}: {error}") from None
+    return _checked(getattr(module, "VARIANT", None), str(path))
+
+
+def _checked(candidate: object, where: str) -> Variant:
+    if not isinstance(candidate, Variant):
+        raise InvalidInput(f"{where}: defines no VARIANT; write VARIANT = Variant(name=…, update=…, source=…)")
+    return candidate
