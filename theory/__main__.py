@@ -51,10 +51,10 @@ def _derive(arguments: argparse.Namespace) -> None:
 
 
 def _predict(arguments: argparse.Namespace) -> None:
-    from theory.prediction import predict
+    from theory.quantities import quantity
 
     cell = configuration(arguments)
-    rows = predict(cell, arguments.quantity)
+    rows = quantity(arguments.quantity).predict(cell)
     if arguments.json:
         print(rows_as_json(cell, arguments.quantity, rows))
         return

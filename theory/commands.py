@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from theory.configuration import QUANTITIES, Configuration, check_quantity
+from theory.configuration import Configuration
 from theory.errors import InvalidInput
+from theory.quantities import QUANTITIES, quantity
 from theory.variants import load
 
 SCHEMA = 1
@@ -50,7 +51,7 @@ def configuration(arguments: argparse.Namespace) -> Configuration:
     Raises:
         InvalidInput: a flag out of range, an unknown variant, sublayer or quantity.
     """
-    check_quantity(arguments.quantity)
+    quantity(arguments.quantity)
     heads = arguments.heads
     if heads is None:
         heads = next((h for h in (4, 2) if arguments.width > 0 and arguments.width % h == 0), 1)
@@ -67,9 +68,9 @@ def configuration(arguments: argparse.Namespace) -> Configuration:
     )
 
 
-def rows_as_json(cell: Configuration, quantity: str, rows: list[dict[str, Any]], **more: Any) -> str:
+def rows_as_json(cell: Configuration, name: str, rows: list[dict[str, Any]], **more: Any) -> str:
     """The contract of ``predict --json`` and ``measure --json``."""
-    settings = cell.describe() | {"quantity": quantity} | more
+    settings = cell.describe() | {"quantity": name} | more
     return json.dumps({"schema": SCHEMA, "variant": cell.variant.name, "config": settings, "rows": rows})
 
 

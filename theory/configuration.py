@@ -9,15 +9,6 @@ from theory.algebra import Variant
 from theory.errors import InvalidInput
 from theory.sublayers import SublayerMaps, sublayer
 
-QUANTITIES = {
-    "stream-gradient": "E|∂𝓛/∂x_l|²/(n·d), isotropic unit Gaussian gradient at the output",
-    "parameter-gradient": "E‖∂𝓛/∂W‖_F² of the output matrix of block l's last sublayer",
-    "stream-moment": "E|x_l|²/(n·d)",
-    "token-cosine": "mean cosine between two different tokens of x_l",
-    "gradient-cosine": "mean cosine between two different tokens' gradients at x_l",
-}
-"""What ``predict`` and ``measure`` answer, with its definition."""
-
 
 @dataclass(frozen=True)
 class Configuration:
@@ -88,14 +79,3 @@ class Configuration:
             "gain": self.gain,
             "expansion": self.expansion,
         }
-
-
-def check_quantity(quantity: str) -> str:
-    """``quantity`` itself when it is known.
-
-    Raises:
-        InvalidInput: unknown quantity.
-    """
-    if quantity not in QUANTITIES:
-        raise InvalidInput(f"unknown quantity {quantity!r}: known are {', '.join(QUANTITIES)}")
-    return quantity

@@ -7,15 +7,15 @@ group ``normlaws.variants``; a path that ends in ``.py`` names a file.
 from __future__ import annotations
 
 import difflib
-import importlib
 import importlib.metadata
 import importlib.util
-import pkgutil
+import sys
 from functools import lru_cache
 from pathlib import Path
 
 from theory.algebra import Variant
 from theory.errors import InvalidInput
+from theory.registry import collect
 
 GROUP = "normlaws.variants"
 
@@ -27,10 +27,7 @@ def registry() -> dict[str, Variant]:
     Raises:
         InvalidInput: when an installed package's entry point is not a Variant.
     """
-    found = {}
-    for module in pkgutil.iter_modules(__path__):
-        variant = importlib.import_module(f"{__name__}.{module.name}").VARIANT
-        found[variant.name] = variant
+    found = {variant.name: variant for variant in collect(sys.modules[__name__], "VARIANT")}
     for point in importlib.metadata.entry_points(group=GROUP):
         found[point.name] = _checked(point.load(), f"entry point {point.value}")
     return dict(sorted(found.items()))

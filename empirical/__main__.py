@@ -1,0 +1,82 @@
+"""``python -m empirical measure VARIANT``: the same rows as ``python -m theory predict``, with intervals."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from rich.console import Console
+from rich.progress import Progress
+
+from empirical.ensemble import Ensemble
+from empirical.layers import ENGINES
+from empirical.measurement import DTYPES, Cell, device_named
+from empirical.sanity import gate
+from empirical.sources import SOURCES
+from empirical.statistics import mean_interval
+from theory.commands import Parser, add_configuration, configuration, leave_in_one_line, rows_as_json, rows_as_table
+from theory.errors import InvalidInput
+from theory.quantities import quantity
+
+
+def main() -> None:
+    """Parse the command line and measure."""
+    parser = Parser(prog="python -m empirical", description="Measure networks at initialisation.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    measuring = commands.add_parser("measure", help="a quantity layer by layer, for one configuration")
+    add_configuration(measuring)
+    measuring.add_argument("--seeds", type=int, default=64, help="number of networks (default: %(default)s)")
+    measuring.add_argument("--engine", default="dense", help=f"{' or '.join(ENGINES)} (default: %(default)s)")
+    measuring.add_argument("--device", default="auto", help="auto, cpu or cuda (default: %(default)s)")
+    measuring.add_argument("--dtype", default="float64", help=f"{', '.join(DTYPES)} (default: %(default)s)")
+    measuring.add_argument("--seed", type=int, default=0, help="base seed (default: %(default)s)")
+    measuring.add_argument("--input", default="isotropic", help=f"{' or '.join(SOURCES)} (default: %(default)s)")
+    measuring.add_argument("--level", type=float, default=0.95, help="confidence level of a row's interval (default: %(default)s)")
+    _measure(parser.parse_args())
+
+
+def _measure(arguments: argparse.Namespace) -> None:
+    if arguments.seeds < 2:
+        raise InvalidInput(f"seeds is {arguments.seeds}: an interval needs at least 2")
+    if not 0 < arguments.level < 1:
+        raise InvalidInput(f"level is {arguments.level}: it must lie between 0 and 1")
+    cell = Cell(configuration(arguments), arguments.input, arguments.engine, arguments.dtype, arguments.seed)
+    wanted = quantity(arguments.quantity)
+    if wanted.name not in cell.quantities:
+        raise InvalidInput(f"{wanted.name} compares two tokens: give --tokens 2 or more")
+    device = device_named(arguments.device)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(f"{cell.configuration.variant.name}: networks", total=arguments.seeds)
+        ensemble = Ensemble(cell, device, lambda added: progress.advance(task, added))
+        try:
+            ensemble.extend(arguments.seeds)
+        except KeyboardInterrupt:
+            if ensemble.members < 2:
+                raise
+            progress.stop()
+            _print(ensemble, wanted.name, arguments)
+            raise InvalidInput(
+                f"interrupted after {ensemble.members} of {arguments.seeds} networks: the rows printed are of those; run it again for all"
+            ) from None
+    _print(ensemble, wanted.name, arguments)
+
+
+def _print(ensemble: Ensemble, name: str, arguments: argparse.Namespace) -> None:
+    cell, readings = ensemble.cell, ensemble.readings
+    gate(cell, readings)
+    found = mean_interval(readings.values[name], arguments.level)
+    first = quantity(name).first_layer
+    rows = [
+        {"layer": first + k, "mean": float(mean), "low": float(low), "high": float(high)}
+        for k, (mean, low, high) in enumerate(zip(found.value, found.low, found.high, strict=True))
+    ]
+    if arguments.json:
+        more = {"seeds": readings.members, "engine": cell.engine, "device": str(ensemble.device), "dtype": cell.dtype, "seed": cell.seed}
+        print(rows_as_json(cell.configuration, name, rows, **more, input=cell.source, level=arguments.level))
+        return
+    title = f"{cell.configuration.variant.name}: measured {name}, {readings.members} networks, {arguments.level:.0%} intervals"
+    Console().print(rows_as_table(title, rows))
+
+
+if __name__ == "__main__":
+    sys.exit(leave_in_one_line(main))

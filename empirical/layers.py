@@ -1,0 +1,135 @@
+"""One random linear layer, with its weights (dense) or without them (matrix-free), for a batch of members.
+
+Matrix-free (exact for Gaussian weights): the forward product XW and the backward product GWᵀ depend on W only
+through projections onto the tokens' span. With Xᵀ = QR, XW = RᵀZ for Z = QᵀW i.i.d.; in the backward pass
+GWᵀ = GZᵀQᵀ + G W'ᵀ(1 − QQᵀ) with W' fresh, whose product with Gᵀ = Q_g R_g is R_gᵀE for E i.i.d. The cost is
+O(tokens²·width) in place of O(tokens·width²), and no width² numbers are drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from empirical.draws import Draws
+from theory.errors import InvalidInput
+
+Tensor = torch.Tensor
+ENGINES = ("dense", "matrix-free")
+
+
+@dataclass
+class WeightRecord:
+    """What was drawn for one matrix, for the sanity gate."""
+
+    intended: float
+    """Variance times fan-in."""
+    count: int
+    mean_square: float
+    """Measured variance times fan-in, pooled over the batch."""
+    fingerprint: tuple[float, ...]
+    """First numbers of the first member, to tell that layers differ."""
+
+
+@dataclass
+class Tape:
+    """What the layers of one pass leave behind, keyed by (layer, sublayer, matrix)."""
+
+    weights: dict[tuple[int, int, str], WeightRecord] = field(default_factory=dict)
+    gradients: dict[tuple[int, int, str], Tensor] = field(default_factory=dict)
+    """Squared Frobenius norm of ∂𝓛/∂W, shape (members,)."""
+
+
+class RandomLinear:
+    """Draws and applies the weight matrices of one batch.
+
+    Args:
+        draws: the batch's generators.
+        engine: ``dense`` or ``matrix-free``.
+    """
+
+    def __init__(self, draws: Draws, engine: str) -> None:
+        if engine not in ENGINES:
+            raise InvalidInput(f"unknown engine {engine!r}: use {' or '.join(ENGINES)}")
+        self.draws, self.engine = draws, engine
+        self.tape = Tape()
+
+    def __call__(self, key: tuple[int, int, str], x: Tensor, fan_out: int, variance: float) -> Tensor:
+        """x W for a fresh W of the given variance times fan-in.
+
+        Args:
+            key: (layer, sublayer, matrix).
+            x: (members, tokens, fan_in).
+            fan_out: columns of W.
+            variance: weight variance times fan-in.
+
+        Raises:
+            InvalidInput: more tokens than the matrix-free engine can project on.
+        """
+        if key in self.tape.weights:
+            raise AssertionError(f"{key} drawn twice in one pass")
+        tokens, fan_in = x.shape[1:]
+        std = (variance / fan_in) ** 0.5
+        if self.engine == "matrix-free" and tokens >= min(fan_in, fan_out):
+            raise InvalidInput(
+                f"{tokens} tokens are too many for the matrix-free engine at width {min(fan_in, fan_out)}: "
+                "use --engine dense, or fewer tokens than the width"
+            )
+        rows = fan_in if self.engine == "dense" else tokens
+        weights = self.draws.normal("weights", rows, fan_out, std=std, dtype=None if self.engine == "dense" else _at_least_float(x))
+        self.tape.weights[key] = _record(weights, variance, fan_in)
+        operation = _Dense if self.engine == "dense" else _MatrixFree
+        result: Tensor = operation.apply(x, weights, self, key, std)
+        return result
+
+
+def _record(weights: Tensor, variance: float, fan_in: int) -> WeightRecord:
+    mean_square = float(weights.float().square().mean()) * fan_in
+    return WeightRecord(variance, weights.numel(), mean_square, tuple(weights[0, 0, :4].tolist()))
+
+
+def _at_least_float(x: Tensor) -> torch.dtype:
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def _squared_frobenius(x: Tensor, delta: Tensor) -> Tensor:
+    """‖XᵀΔ‖_F² = Σ_ij (x_i·x_j)(δ_i·δ_j), without forming the fan_in × fan_out gradient; shape (members,)."""
+    x, delta = x.to(_at_least_float(x)), delta.to(_at_least_float(delta))
+    return ((x @ x.mT) * (delta @ delta.mT)).sum(dim=(1, 2))
+
+
+class _Dense(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weights: Tensor, layer: RandomLinear, key: tuple[int, int, str], std: float) -> Tensor:
+        ctx.save_for_backward(x, weights)
+        ctx.layer, ctx.key = layer, key
+        return x @ weights
+
+    @staticmethod
+    def backward(ctx: Any, *deltas: Tensor) -> tuple[Tensor | None, ...]:
+        x, weights = ctx.saved_tensors
+        (delta,) = deltas
+        ctx.layer.tape.gradients[ctx.key] = _squared_frobenius(x, delta)
+        return delta @ weights.mT, None, None, None, None
+
+
+class _MatrixFree(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, z: Tensor, layer: RandomLinear, key: tuple[int, int, str], std: float) -> Tensor:
+        basis, r = torch.linalg.qr(x.mT.to(z.dtype))
+        ctx.save_for_backward(x, basis, z)
+        ctx.layer, ctx.key, ctx.std = layer, key, std
+        return (r.mT @ z).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *deltas: Tensor) -> tuple[Tensor | None, ...]:
+        x, basis, z = ctx.saved_tensors
+        delta = deltas[0].to(z.dtype)
+        ctx.layer.tape.gradients[ctx.key] = _squared_frobenius(x, delta)
+        r = torch.linalg.qr(delta.mT).R
+        fresh = ctx.layer.draws.normal("backward", delta.shape[1], x.shape[2], std=ctx.std, dtype=z.dtype)
+        fresh = fresh - (fresh @ basis) @ basis.mT
+        gradient = (delta @ z.mT) @ basis.mT + r.mT @ fresh
+        return gradient.to(x.dtype), None, None, None, None

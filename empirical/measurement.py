@@ -1,0 +1,115 @@
+"""One cell of a measurement: a network, its input, its numerics; and the readings of some of its members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from empirical.blocks import forward
+from empirical.draws import Draws
+from empirical.layers import RandomLinear, WeightRecord
+from empirical.probes import PROBES, Observation
+from empirical.sources import source
+from theory.configuration import Configuration
+from theory.errors import InvalidInput
+from theory.quantities import QUANTITIES
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+_BATCH_BYTES = 600_000_000
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is measured.
+
+    Args:
+        configuration: the network.
+        source: ``isotropic`` or ``text``.
+        engine: ``dense`` or ``matrix-free`` (the same distribution, see `empirical.layers`).
+        dtype: ``float64``, ``float32`` or ``bfloat16``.
+        seed: base seed; member m of the ensemble is drawn from (seed, m).
+
+    Raises:
+        InvalidInput: unknown dtype or input.
+    """
+
+    configuration: Configuration
+    source: str = "isotropic"
+    engine: str = "dense"
+    dtype: str = "float64"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        source(self.source)
+        if self.dtype not in DTYPES:
+            raise InvalidInput(f"unknown dtype {self.dtype!r}: use one of {', '.join(DTYPES)}")
+        if self.seed < 0:
+            raise InvalidInput(f"seed is {self.seed}: it must be 0 or more")
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """What can be read: cosines need two tokens."""
+        return tuple(name for name, q in QUANTITIES.items() if q.tokens != 2 or self.configuration.tokens > 1)
+
+    @property
+    def batch(self) -> int:
+        """Members that fit in memory at once (the readings do not depend on it)."""
+        c = self.configuration
+        matrices = sum(len(maps.matrices) for maps in c.maps) * c.depth
+        rows = c.width if self.engine == "dense" else 3 * c.tokens
+        member = matrices * c.width * c.expansion * (rows + 4 * c.tokens) * DTYPES[self.dtype].itemsize
+        return max(1, min(512, _BATCH_BYTES // member))
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Readings of consecutive members: each quantity's (members, rows), and what was drawn."""
+
+    values: dict[str, np.ndarray]
+    weights: tuple[dict[tuple[int, int, str], WeightRecord], ...]
+    """One record a matrix for each batch."""
+
+    @property
+    def members(self) -> int:
+        """How many networks were measured."""
+        return len(next(iter(self.values.values())))
+
+    def joined(self, other: Readings) -> Readings:
+        """These readings followed by ``other``'s."""
+        values = {name: np.concatenate([v, other.values[name]]) for name, v in self.values.items()}
+        return Readings(values, self.weights + other.weights)
+
+
+def device_named(name: str) -> torch.device:
+    """``auto``, ``cpu`` or ``cuda`` as a torch device, with float32 products kept in float32.
+
+    Raises:
+        InvalidInput: CUDA is asked for and there is none.
+    """
+    if name not in ("auto", "cpu", "cuda"):
+        raise InvalidInput(f"unknown device {name!r}: use auto, cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InvalidInput("no CUDA device is available: use --device cpu, or install a CUDA build of torch on a machine with a GPU")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def measure(cell: Cell, members: Sequence[int], device: torch.device) -> Readings:
+    """Draw the networks of ``members``, run each forward and backward once, and read every quantity.
+
+    Raises:
+        InvalidInput: too many tokens for the engine, heads that do not divide the width.
+    """
+    draws = Draws(cell.seed, members, device, DTYPES[cell.dtype])
+    linear = RandomLinear(draws, cell.engine)
+    feed = source(cell.source)(cell.configuration, draws)
+    network = forward(cell.configuration, feed.inputs, linear)
+    streams = [layer["x"] for layer in network.streams]
+    gradients = torch.autograd.grad(feed.objective(network.output), streams)
+    observation = Observation(network, gradients, linear.tape)
+    with torch.no_grad():
+        values = {name: PROBES[name].read(observation).cpu().numpy() for name in cell.quantities}
+    return Readings(values, (linear.tape.weights,))

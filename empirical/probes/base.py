@@ -1,0 +1,61 @@
+"""What a probe sees: one forward and backward pass of a batch of members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from empirical.blocks import Pass
+from empirical.layers import Tape
+
+Tensor = torch.Tensor
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A pass with its gradients.
+
+    Attributes:
+        network: the forward pass.
+        gradients: ∂𝓛/∂x_l of the stream x at layers 0..L, each (members, tokens, width).
+        tape: squared gradients of the weight matrices.
+    """
+
+    network: Pass
+    gradients: tuple[Tensor, ...]
+    tape: Tape
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A quantity's measurement: readings of shape (members, rows), in float64."""
+
+    name: str
+    read: Callable[[Observation], Tensor]
+    may_vanish: bool = False
+    """Whether an exact zero is a possible reading (a cosine) and not a fault."""
+
+
+def wide(x: Tensor) -> Tensor:
+    """In float64, so that sums lose nothing to the measured dtype."""
+    return x.to(torch.float64)
+
+
+def mean_square(x: Tensor) -> Tensor:
+    """Mean over tokens and width, (members,)."""
+    return wide(x).square().mean(dim=(1, 2))
+
+
+def mean_cosine(x: Tensor) -> Tensor:
+    """Mean cosine over pairs of different tokens, (members,)."""
+    unit = torch.nn.functional.normalize(wide(x), dim=-1, eps=0.0)
+    tokens = x.shape[1]
+    gram_sum = unit.sum(dim=1).square().sum(dim=-1)
+    return (gram_sum - tokens) / (tokens * (tokens - 1))
+
+
+def by_layer(values: list[Tensor]) -> Tensor:
+    """(members,) tensors as (members, rows)."""
+    return torch.stack(values, dim=1)

@@ -1,0 +1,87 @@
+"""Is a measurement valid at all? Asked before every claim, in the order in which faults hide each other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from math import sqrt
+
+import numpy as np
+
+from empirical.layers import WeightRecord
+from empirical.measurement import Cell, Readings
+from empirical.probes import PROBES
+from theory.quantities import QUANTITIES
+
+_SIGMAS = 6.0
+"""A weight variance further from its intention than this many standard errors is a fault (chance 2e-9 a matrix)."""
+
+
+class InvalidMeasurement(FloatingPointError):
+    """The readings are not a measurement of the intended network; the message is one line."""
+
+
+def gate(cell: Cell, readings: Readings, zeros_allowed: bool = False) -> list[str]:
+    """What was checked, one line each.
+
+    Args:
+        cell: what was meant to be measured.
+        readings: what was measured.
+        zeros_allowed: underflow itself is what is measured.
+
+    Raises:
+        InvalidMeasurement: a reading is missing, not finite or zero; weights of another variance than intended; two layers
+            with the same weights.
+    """
+    return [_complete(cell, readings), _finite(cell, readings, zeros_allowed), _variances(readings), _different(readings)]
+
+
+def _complete(cell: Cell, readings: Readings) -> str:
+    depth = cell.configuration.depth
+    missing = set(cell.quantities) - set(readings.values)
+    if missing:
+        raise InvalidMeasurement(f"no readings of {', '.join(sorted(missing))}")
+    for name, values in readings.values.items():
+        rows = depth + 1 - QUANTITIES[name].first_layer
+        if values.shape != (readings.members, rows):
+            raise InvalidMeasurement(f"{name}: {values.shape[1]} readings a network where depth {depth} has {rows}")
+    total = sum(values.size for values in readings.values.values())
+    return f"all {total} readings of {readings.members} networks are there"
+
+
+def _finite(cell: Cell, readings: Readings, zeros_allowed: bool) -> str:
+    for name, values in readings.values.items():
+        _, layers = np.nonzero(~np.isfinite(values))
+        if len(layers):
+            layer = int(layers[0]) + QUANTITIES[name].first_layer
+            raise InvalidMeasurement(f"{name} is not finite at layer {layer} in {cell.dtype}: use a wider dtype or fewer blocks")
+        if PROBES[name].may_vanish or zeros_allowed:
+            continue
+        _, layers = np.nonzero(values == 0)
+        if len(layers):
+            layer = int(layers[-1]) + QUANTITIES[name].first_layer
+            raise InvalidMeasurement(f"{name} is exactly zero at layer {layer} in {cell.dtype}: it underflows; use a wider dtype or fewer blocks")
+    return "every reading is finite" + ("" if zeros_allowed else " and non-zero")
+
+
+def _variances(readings: Readings) -> str:
+    pooled: dict[tuple[int, str], list[WeightRecord]] = defaultdict(list)
+    for batch in readings.weights:
+        for (_, index, matrix), record in batch.items():
+            pooled[index, matrix].append(record)
+    worst = 0.0
+    for (index, matrix), records in pooled.items():
+        count = sum(record.count for record in records)
+        measured = sum(record.mean_square * record.count for record in records) / count
+        ratio = measured / records[0].intended
+        if abs(ratio - 1) > _SIGMAS * sqrt(2 / count):
+            raise InvalidMeasurement(f"sublayer {index + 1}, {matrix}: the weights' variance is {ratio:.4f} of the intended one")
+        worst = max(worst, abs(ratio - 1))
+    return f"weight variances within {worst:.2%} of the intended ones ({len(pooled)} kinds of matrix)"
+
+
+def _different(readings: Readings) -> str:
+    for batch in readings.weights:
+        prints = [record.fingerprint for record in batch.values()]
+        if len(set(prints)) < len(prints):
+            raise InvalidMeasurement("two matrices of one network hold the same weights: layers are clones of each other")
+    return "the weights of all layers differ"

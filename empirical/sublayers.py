@@ -1,0 +1,69 @@
+"""The sublayers as torch functions; names, matrices and variances come from theory's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch.nn import functional
+
+from empirical.layers import RandomLinear
+from theory.configuration import Configuration
+from theory.sublayers import Attention, SublayerMaps, TokenWise
+
+Tensor = torch.Tensor
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "linear": lambda x: x,
+    "relu": functional.relu,
+    "leaky-relu": functional.leaky_relu,
+    "gelu": functional.gelu,
+    "silu": functional.silu,
+    "tanh": torch.tanh,
+}
+
+
+class SublayerApplication:
+    """One sublayer at one place of the stack: a function of its input with fresh weights.
+
+    Args:
+        configuration: the network.
+        maps: which sublayer.
+        place: (layer, index within the block), both from the weights' keys.
+        linear: draws and applies matrices.
+    """
+
+    def __init__(self, configuration: Configuration, maps: SublayerMaps, place: tuple[int, int], linear: RandomLinear) -> None:
+        self.configuration, self.maps, self.place, self.linear = configuration, maps, place, linear
+        self.variances: Mapping[str, float] = configuration.variances(maps)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """F(x), (members, tokens, width) → the same shape."""
+        if isinstance(self.maps, TokenWise):
+            return self._tokenwise(x, self.maps)
+        if isinstance(self.maps, Attention):
+            return self._attention(x)
+        raise TypeError(f"no torch function for the sublayer {self.maps.name}")
+
+    def _matrix(self, name: str, x: Tensor, fan_out: int) -> Tensor:
+        return self.linear((*self.place, name), x, fan_out, self.variances[name])
+
+    def _tokenwise(self, x: Tensor, maps: TokenWise) -> Tensor:
+        activation, width = ACTIVATIONS[maps.activation.name], x.shape[-1]
+        if len(maps.matrices) == 1:
+            return activation(self._matrix("W", x, width))
+        hidden = activation(self._matrix("W1", x, width * self.configuration.expansion))
+        return self._matrix("W2", hidden, width)
+
+    def _attention(self, x: Tensor) -> Tensor:
+        members, tokens, width = x.shape
+        heads = self.configuration.heads
+        query, key, value = (
+            self._matrix(name, x, width).reshape(members, tokens, heads, width // heads).transpose(1, 2) for name in ("WQ", "WK", "WV")
+        )
+        scores = (query @ key.mT) / (width // heads) ** 0.5
+        if self.configuration.causal:
+            later = torch.ones(tokens, tokens, dtype=torch.bool, device=x.device).triu(1)
+            scores = scores.masked_fill(later, float("-inf"))
+        mixed = torch.softmax(scores, dim=-1) @ value
+        return self._matrix("WO", mixed.transpose(1, 2).reshape(members, tokens, width), width)
