@@ -54,3 +54,12 @@ class SublayerMaps(ABC):
     @abstractmethod
     def output_gradient(self, moments: Array, gradient: Array, variances: Variances, causal: bool) -> float:
         """E‖∂𝓛/∂W‖_F² of the output matrix over its number of entries: Σ_ij (a_i·a_j)(δ_i·δ_j) per coordinate."""
+
+    def spread(self, variance: float, expansion: int) -> float | None:
+        """τ((JJᵀ)²)/τ(JJᵀ)² of the sublayer's Jacobian at infinite width, or None where it is not derived.
+
+        Args:
+            variance: second moment of the first pre-activation.
+            expansion: hidden width over width.
+        """
+        return None

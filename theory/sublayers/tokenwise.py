@@ -45,6 +45,12 @@ class TokenWise(SublayerMaps):
         first = variances[self.matrices[0].name]
         return float((moments * slope_kernel(self.activation, first * moments) * gradient).sum())
 
+    def spread(self, variance: float, expansion: int) -> float | None:
+        """Each free factor adds its own relative variance: 1 for a Gaussian matrix, and the slopes' (S-transforms multiply)."""
+        slopes = self.activation.expectation(lambda z: self.activation.derivative(z) ** 4, variance)
+        ratio = slopes / self.activation.moments(variance)[1] ** 2
+        return 2 + ratio / expansion if len(self.matrices) == 2 else 1 + ratio
+
     def _hidden(self, moments: Array, variances: Variances) -> Array:
         return value_kernel(self.activation, variances[self.matrices[0].name] * moments)
 

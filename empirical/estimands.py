@@ -1,0 +1,74 @@
+"""Statistics of cell means that claims are judged by; each works on means of any leading shape (for the jackknife).
+
+Every factory returns a `Statistic` with components along the last axis. Ratios are natural logarithms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from empirical.statistics import Statistic, extrapolate, slope
+
+Array = np.ndarray
+Depths = Sequence[tuple[int, str]]
+"""(depth, label of the cell), rising."""
+
+
+def reading(cell: str, quantity: str, row: int) -> Statistic:
+    """The mean of one row."""
+    return lambda means: means[cell][quantity][..., row, None]
+
+
+def log_ratio(cell: str, quantity: str, above: int, below: int, power: float = 1.0) -> Statistic:
+    """``power`` times the logarithm of row ``above`` over row ``below``."""
+    return lambda means: power * (np.log(means[cell][quantity][..., above, None]) - np.log(means[cell][quantity][..., below, None]))
+
+
+def log_relative(cell: str, quantity: str, law: Array, rows: slice = slice(None)) -> Statistic:
+    """Logarithm of measured over predicted, one component a layer."""
+    predicted = np.log(law[rows])
+    return lambda means: np.log(means[cell][quantity][..., rows]) - predicted
+
+
+def depth_exponent(cells: Depths, quantity: str, row: int, power: float = 1.0) -> Statistic:
+    """Exponent of row ``row`` in depth: slope of log mean^power on log L."""
+    x = np.log([depth for depth, _ in cells])
+    return lambda means: power * slope(x, _over_depths(means, cells, quantity, row))[..., None]
+
+
+def held_out(cells: Depths, quantity: str, row: int) -> Statistic:
+    """Logarithm of the deepest cell's row over the value that a power law through the other cells extrapolates to."""
+    x = np.log([depth for depth, _ in cells])
+
+    def statistic(means):  # noqa: ANN001, ANN202
+        y = _over_depths(means, cells, quantity, row)
+        return (y[..., -1] - extrapolate(x[:-1], y[..., :-1], x[-1]))[..., None]
+
+    return statistic
+
+
+def excess_exponent(cells: Depths, quantity: str, row: int) -> Statistic:
+    """Exponent in L − l of (row over last row) − 1, for a law 1 + constant·(L − l)."""
+    x = np.log([depth - row for depth, _ in cells])
+
+    def statistic(means):  # noqa: ANN001, ANN202
+        excess = [means[cell][quantity][..., row] / means[cell][quantity][..., -1] - 1 for _, cell in cells]
+        return slope(x, np.log(np.stack(np.broadcast_arrays(*excess), axis=-1)))[..., None]
+
+    return statistic
+
+
+def slope_on(cell: str, quantity: str, x: Array, rows: slice = slice(None), power: float = 1.0) -> Statistic:
+    """Slope of log mean^power over rows on ``x``: an exponent for x = log of something, a rate for x = layer."""
+    return lambda means: power * slope(x, np.log(means[cell][quantity][..., rows]))[..., None]
+
+
+def count_positive(cell: str, quantity: str) -> Statistic:
+    """Number of rows whose mean is not exactly zero."""
+    return lambda means: (means[cell][quantity] > 0).sum(axis=-1)[..., None].astype(float)
+
+
+def _over_depths(means, cells: Depths, quantity: str, row: int) -> Array:  # noqa: ANN001
+    return np.log(np.stack(np.broadcast_arrays(*(means[cell][quantity][..., row] for _, cell in cells)), axis=-1))
