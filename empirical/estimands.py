@@ -38,6 +38,12 @@ def depth_exponent(cells: Depths, quantity: str, row: int, power: float = 1.0) -
     return lambda means: power * slope(x, _over_depths(means, cells, quantity, row))[..., None]
 
 
+def local_exponents(cells: Depths, quantity: str, row: int, power: float = 1.0) -> Statistic:
+    """Exponents of row ``row`` between successive depths, one component a pair: a power law has the same everywhere."""
+    x = np.log([depth for depth, _ in cells])
+    return lambda means: power * np.diff(_over_depths(means, cells, quantity, row), axis=-1) / np.diff(x)
+
+
 def held_out(cells: Depths, quantity: str, row: int) -> Statistic:
     """Logarithm of the deepest cell's row over the value that a power law through the other cells extrapolates to."""
     x = np.log([depth for depth, _ in cells])

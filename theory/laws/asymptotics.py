@@ -27,6 +27,10 @@ class Growth:
         """Growth of a product."""
         return Growth(sympy.factor(sympy.cancel(self.rate * other.rate)), sympy.simplify(self.exponent + other.exponent))
 
+    def subs(self, values: dict[sympy.Symbol, sympy.Expr]) -> Growth:
+        """The class with symbols replaced."""
+        return Growth(sympy.sympify(self.rate).subs(values), sympy.sympify(self.exponent).subs(values))
+
     def describe(self, variable: str) -> str:
         """Such as ``flat in L``, ``power law L^(1)``, ``exponential: (3/2)^L``."""
         if self.flat:

@@ -42,7 +42,7 @@ class Law:
         """Class of the gradient in L at fixed l; ``values`` puts numbers for s² and κ²."""
         values = values or {}
         product = self.product.subs(values)
-        stream = growth_of_stream(self.stream.subs(values), layer)
+        stream = growth_of_stream(self.stream, layer).subs(values)
         read_out = stream.inverse() if self.read_out.has(q) else Growth(sympy.Integer(1), sympy.Integer(0))
         return Growth(product.rate, product.exponent).times(read_out)
 

@@ -63,3 +63,7 @@ class SublayerMaps(ABC):
             expansion: hidden width over width.
         """
         return None
+
+    def length_spread(self, variance: float, expansion: int) -> float | None:
+        """width · Var|F|²/E[|F|²]² at infinite width, or None where it is not derived; arguments as for `spread`."""
+        return None

@@ -51,6 +51,12 @@ class TokenWise(SublayerMaps):
         ratio = slopes / self.activation.moments(variance)[1] ** 2
         return 2 + ratio / expansion if len(self.matrices) == 2 else 1 + ratio
 
+    def length_spread(self, variance: float, expansion: int) -> float | None:
+        """|F|² sums independent terms: 2 from a Gaussian output matrix, and the hidden units' own fluctuation."""
+        fourth = self.activation.expectation(lambda z: self.activation.value(z) ** 4, variance)
+        hidden = fourth / self.activation.moments(variance)[0] ** 2 - 1
+        return 2 + hidden / expansion if len(self.matrices) == 2 else hidden
+
     def _hidden(self, moments: Array, variances: Variances) -> Array:
         return value_kernel(self.activation, variances[self.matrices[0].name] * moments)
 

@@ -1,0 +1,101 @@
+"""Checks that several claims make."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from empirical.estimands import depth_exponent, held_out, log_ratio, log_relative
+from empirical.verdicts import Band, Verdict
+from tests.claims.declaration import SUPPORTED, Check
+from tests.claims.sweeps import Sweep
+from theory.finite_size import allowance
+from theory.variants import load
+
+RESOLUTION = 0.05
+"""Relative size of effect that a comparison with a law is to resolve."""
+
+
+def law_band(sweep: Sweep, depth: int) -> Band:
+    """Band of measured over predicted: the resolution plus the finite-size term, either way."""
+    configuration = sweep.configuration(depth)
+    terms = allowance(configuration)
+    whose = ""
+    if terms is None:
+        terms = allowance(replace(configuration, variant=load("post-ln")))
+        whose = ", with Post-LN's V (not derived for this variant)"
+    if terms is None:
+        raise ValueError(f"no finite-size term is known for {sweep.name}")
+    finite = float(terms.max())
+    width = 1 + RESOLUTION + finite
+    reason = (
+        f"finite width: singular values and stream length (2 Σ V/d + v, theory/finite_size.py) = {finite:.3f} at d = {sweep.width}{whose}; "
+        f"plus {RESOLUTION}, the effect to be resolved"
+    )
+    return Band(1 / width, width, reason)
+
+
+def follows_law(sweep: Sweep, name: str, expected: Verdict = SUPPORTED) -> Check:
+    """Measured over predicted at every layer of the deepest network; the law has no fitted constant."""
+    depth = sweep.depths[-1]
+    law = sweep.predicted(name, depth)
+    return Check(
+        name=f"{name}, measured over predicted, every layer of L={depth}, {sweep.name}",
+        statistic=log_relative(sweep.deepest, name, law),
+        cells=(sweep.deepest,),
+        band=law_band(sweep, depth),
+        of="law",
+        expected=expected,
+        logarithm=True,
+    )
+
+
+def extrapolates(sweep: Sweep, name: str, row: int, band: Band, expected: Verdict = SUPPORTED) -> Check:
+    """The held-out depth over what a power law fitted to the other depths says."""
+    return Check(
+        name=f"held-out L={sweep.depths[-1]} over the extrapolated fit, {name}, {sweep.name}",
+        statistic=held_out(sweep.labels, name, row),
+        cells=sweep.names,
+        band=band,
+        of="law",
+        expected=expected,
+        logarithm=True,
+    )
+
+
+def exponent_in_depth(sweep: Sweep, name: str, row: int, band: Band, of: str, expected: Verdict = SUPPORTED, power: float = 1.0) -> Check:
+    """Exponent in L of one row, fitted without the largest depth."""
+    fitted = sweep.labels[:-1]
+    what = "norm" if power == 0.5 else "square"
+    return Check(
+        name=f"exponent in L of {name} ({what}), {sweep.name}",
+        statistic=depth_exponent(fitted, name, row, power),
+        cells=tuple(label for _, label in fitted),
+        band=band,
+        of=of,  # type: ignore[arg-type]
+        expected=expected,
+    )
+
+
+def ratio_of_rows(sweep: Sweep, what: str, name: str, rows: tuple[int, int], band: Band, of: str, expected: Verdict, power: float = 1.0) -> Check:
+    """Row over row of the deepest network; ``power`` 1/2 turns squares into norms."""
+    return Check(
+        name=f"{what}, {sweep.name}",
+        statistic=log_ratio(sweep.deepest, name, *rows, power=power),
+        cells=(sweep.deepest,),
+        band=band,
+        of=of,  # type: ignore[arg-type]
+        expected=expected,
+        logarithm=True,
+    )
+
+
+def upper(limit: float, reason: str) -> Band:
+    """A band from 0 to ``limit``."""
+    return Band(0.0, limit, reason)
+
+
+def lower(limit: float, reason: str) -> Band:
+    """A band from ``limit`` upwards."""
+    return Band(limit, np.inf, reason)

@@ -1,0 +1,132 @@
+"""What a claim is: a statement, its reading, the law, what is measured, bands with reasons, the expected verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from empirical.measurement import Cell
+from empirical.statistics import Estimate, Statistic
+from empirical.verdicts import Band, Verdict, judge
+
+SUPPORTED, REFUTED, BY_CONDITION = Verdict.SUPPORTED, Verdict.REFUTED, Verdict.BY_CONDITION
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How much is measured.
+
+    Attributes:
+        depths: geometrically spaced; the largest is held out from every fit.
+        budget: most networks a cell may take.
+        sublayers: of the generic claims.
+        seed: base seed.
+    """
+
+    name: str
+    depths: tuple[int, ...]
+    budget: int
+    sublayers: tuple[str, ...]
+    seed: int = 0
+
+
+PROFILES = {
+    "quick": Profile("quick", (2, 4, 8, 16, 32, 64), 8192, ("relu", "gelu")),
+    "full": Profile("full", (2, 4, 8, 16, 32, 64, 128, 256), 32768, ("linear", "relu", "gelu", "silu", "tanh")),
+}
+
+
+class Direct(Protocol):
+    """A measurement that is not a stack of blocks: readings of the first members, by quantity."""
+
+    def __call__(self, members: int) -> Mapping[str, np.ndarray]:
+        """(members, rows) of each quantity."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One number against one band.
+
+    Args:
+        name: what the number is.
+        statistic: from cell means to the number (or one a layer).
+        cells: labels of the cells that it reads.
+        band: where it lies if the statement (or law) holds, in the units that are shown.
+        of: whose band it is, the printed ``statement``'s or our ``law``'s.
+        expected: the verdict that theory expects.
+        predicted: theory's value in the units that are shown, where it is not the statistic of theory's own rows.
+        logarithm: the statistic is the logarithm of what is shown.
+    """
+
+    name: str
+    statistic: Statistic
+    cells: tuple[str, ...]
+    band: Band
+    of: Literal["statement", "law"]
+    expected: Verdict = SUPPORTED
+    predicted: float | None = None
+    logarithm: bool = False
+    unit: str = ""
+
+    def verdict(self, found: Estimate) -> Verdict:
+        """The band's verdict on an estimate, on the statistic's own scale."""
+        if not self.logarithm:
+            return judge(found, self.band)
+        with np.errstate(divide="ignore"):
+            low, high = np.log(self.band.low), np.log(self.band.high)
+        return judge(found, Band(float(low), float(high), self.band.reason))
+
+    def in_units(self, values: np.ndarray) -> np.ndarray:
+        """From the statistic's scale to the units that are shown."""
+        return np.exp(values) if self.logarithm else np.asarray(values)
+
+    def decisive(self, found: Estimate) -> int:
+        """The component nearest to (or furthest beyond) an end of the band."""
+        low, high = self.in_units(found.low), self.in_units(found.high)
+        room = np.minimum(low - self.band.low, self.band.high - high)
+        return int(np.argmin(np.where(np.isfinite(room), room, np.inf)))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim, complete for one profile. Everything in it ends up in the report."""
+
+    id: str
+    group: Literal["gradients", "forward", "variants"]
+    title: str
+    statement: str
+    source: str
+    reading: str
+    law: dict[str, str]
+    cells: Mapping[str, Cell | Direct]
+    checks: tuple[Check, ...]
+    expected: Verdict
+    assumptions: tuple[str, ...] = ()
+    derived: tuple[str, str] | None = None
+    """Variant and sublayers (comma-separated) whose derivation the report prints."""
+    figures: Callable[[Mapping[str, Any]], list[dict[str, Any]]] = field(default=lambda _: [])
+    """From label → measured values (quantity → (members, rows)) to figures."""
+    reported: tuple[dict[str, str], ...] = ()
+    erratum: dict[str, str] | None = None
+    zeros_allowed: bool = False
+    first_look: int = 256
+
+    def verdict(self, verdicts: list[Verdict]) -> Verdict:
+        """The statement's verdict from its checks' (the law's, where the statement is the law)."""
+        own = [v for check, v in zip(self.checks, verdicts, strict=True) if check.of == "statement"] or verdicts
+        if Verdict.INCONCLUSIVE in own:
+            return Verdict.INCONCLUSIVE
+        return own[0] if len(set(own)) == 1 else BY_CONDITION
+
+
+BUILDERS: dict[str, Callable[[Profile], Claim]] = {}
+"""Claims by id, each built for a profile."""
+
+
+def claim(build: Callable[[Profile], Claim]) -> Callable[[Profile], Claim]:
+    """Register a claim under its function's name with hyphens."""
+    BUILDERS[build.__name__.replace("_", "-")] = build
+    return build

@@ -1,0 +1,185 @@
+"""The shared runner: measure until every check is decided or the budget ends, and write down what was found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from empirical.ensemble import Ensemble
+from empirical.measurement import Cell
+from empirical.sanity import InvalidMeasurement, gate
+from empirical.statistics import Estimate, estimate
+from empirical.verdicts import Verdict
+from tests.claims.declaration import Check, Claim, Direct
+from theory.configuration import Configuration
+from theory.laws.derivation import derivation
+from theory.quantities import quantity
+from theory.sublayers import sublayer
+from theory.variants import load
+
+FALSE_ALARM = 0.01
+"""Chance that a check's verdict is wrong by sampling alone, over all looks at the data together (Bonferroni)."""
+_GROWTH = 4
+
+
+class Laboratory:
+    """The ensembles of a session: claims that share a cell share its members.
+
+    Args:
+        device: where networks run.
+        budget: most networks a cell.
+        progress: told how many networks were added.
+    """
+
+    def __init__(self, device: torch.device, budget: int, progress: Callable[[int], None] = lambda _: None) -> None:
+        self.device, self.budget, self.progress = device, budget, progress
+        self._ensembles: dict[Cell, Ensemble] = {}
+
+    def ensemble(self, cell: Cell) -> Ensemble:
+        """The ensemble of a cell."""
+        if cell not in self._ensembles:
+            self._ensembles[cell] = Ensemble(cell, self.device, self.progress)
+        return self._ensembles[cell]
+
+    def values(self, cell: Cell | Direct, members: int) -> Mapping[str, np.ndarray]:
+        """Readings of the first ``members`` networks."""
+        if not isinstance(cell, Cell):
+            return cell(members)
+        readings = self.ensemble(cell).extend(members)
+        return {name: v[:members] for name, v in readings.values.items()}
+
+    def looks(self, first: int) -> list[int]:
+        """Ensemble sizes at which a check is judged."""
+        sizes = [min(first, self.budget)]
+        while sizes[-1] < self.budget:
+            sizes.append(min(_GROWTH * sizes[-1], self.budget))
+        return sizes
+
+
+def run(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
+    """The claim's record for results.jsonl; a measurement that fails its gate is recorded as an error."""
+    started = time.monotonic()
+    try:
+        found = _measure(claim, laboratory)
+    except InvalidMeasurement as fault:
+        found = {"verdict": str(Verdict.INCONCLUSIVE), "passed": False, "checks": [], "figures": [], "error": str(fault)}
+        found["sanity"] = {"passed": False, "checks": [str(fault)]}
+    return _statement(claim) | found | {"seconds": round(time.monotonic() - started, 2)}
+
+
+def _measure(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
+    records, verdicts, used = [], [], dict.fromkeys(claim.cells, min(claim.first_look, laboratory.budget))
+    for check in claim.checks:
+        members, found = _decide(claim, check, laboratory)
+        used |= {label: max(used[label], members) for label in check.cells}
+        verdicts.append(check.verdict(found))
+        records.append(_record(claim, check, found, members, laboratory.budget))
+    values = {label: laboratory.values(claim.cells[label], members) for label, members in used.items()}
+    overall = claim.verdict(verdicts)
+    as_expected = all(v == check.expected for v, check in zip(verdicts, claim.checks, strict=True))
+    return {
+        "verdict": str(overall),
+        "passed": as_expected and overall == claim.expected,
+        "checks": records,
+        "figures": claim.figures(values),
+        "sanity": {"passed": True, "checks": list(_gates(claim, laboratory))},
+        "error": None,
+    }
+
+
+def _decide(claim: Claim, check: Check, laboratory: Laboratory) -> tuple[int, Estimate]:
+    looks = laboratory.looks(claim.first_look)
+    for members in looks:
+        samples = {label: laboratory.values(claim.cells[label], members) for label in check.cells}
+        for label in check.cells:
+            _gate(claim, claim.cells[label], laboratory)
+        found = estimate(check.statistic, samples, level=1 - FALSE_ALARM / len(looks))
+        if check.verdict(found) is not Verdict.INCONCLUSIVE:
+            break
+    return members, found
+
+
+def _gate(claim: Claim, cell: Cell | Direct, laboratory: Laboratory) -> list[str]:
+    return gate(cell, laboratory.ensemble(cell).readings, claim.zeros_allowed) if isinstance(cell, Cell) else []
+
+
+def _gates(claim: Claim, laboratory: Laboratory) -> Iterator[str]:
+    for label, cell in claim.cells.items():
+        checks = _gate(claim, cell, laboratory)
+        if checks:
+            yield f"{label}: {'; '.join(checks)}"
+
+
+class _Predicted(dict[str, np.ndarray]):
+    """Theory's rows of one network, computed when a statistic asks for them."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        super().__init__()
+        self.configuration = configuration
+
+    def __missing__(self, name: str) -> np.ndarray:
+        self[name] = quantity(name).predicted(self.configuration)
+        return self[name]
+
+
+def predict(check: Check, cells: Mapping[str, Cell | Direct]) -> np.ndarray | None:
+    """The check's statistic of theory's rows, in the units that are shown; None where theory has no such rows."""
+    own = [cells[label] for label in check.cells]
+    if check.predicted is not None:
+        return np.array([check.predicted])
+    if not all(isinstance(cell, Cell) and cell.source == "isotropic" for cell in own):
+        return None
+    rows = {label: _Predicted(cell.configuration) for label, cell in zip(check.cells, own, strict=True) if isinstance(cell, Cell)}
+    return check.in_units(np.atleast_1d(check.statistic(rows)))
+
+
+def _record(claim: Claim, check: Check, found: Estimate, members: int, budget: int) -> dict[str, Any]:
+    decisive = check.decisive(found)
+    measured, low, high = (float(check.in_units(part)[decisive]) for part in (found.value, found.low, found.high))
+    predicted = predict(check, claim.cells)
+    return {
+        "name": check.name,
+        "predicted": None if predicted is None else float(predicted[min(decisive, len(predicted) - 1)]),
+        "measured": measured,
+        "low": low,
+        "high": high,
+        "level": 1 - FALSE_ALARM,
+        "components": len(found.value),
+        "band": [end if np.isfinite(end) else None for end in (check.band.low, check.band.high)],
+        "band_of": check.of,
+        "reason": check.band.reason,
+        "expected": str(check.expected),
+        "verdict": str(check.verdict(found)),
+        "seeds": members,
+        "budget": budget,
+        "unit": check.unit,
+    }
+
+
+def _statement(claim: Claim) -> dict[str, Any]:
+    steps: list[dict[str, str]] = []
+    if claim.derived:
+        variant, names = claim.derived
+        maps = tuple(sublayer(name) for name in names.split(",") if name)
+        steps = [vars(step) for step in derivation(load(variant), maps)]
+    return {
+        "schema": 1,
+        "kind": "claim",
+        "id": claim.id,
+        "group": claim.group,
+        "title": claim.title,
+        "statement": claim.statement,
+        "source": claim.source,
+        "reading": claim.reading,
+        "assumptions": list(claim.assumptions),
+        "law": claim.law,
+        "derivation": steps,
+        "expected": str(claim.expected),
+        "table": None,
+        "reported": list(claim.reported),
+        "erratum": claim.erratum,
+    }

@@ -1,0 +1,17 @@
+"""Wordings that several claims share."""
+
+REVIEW = "the review (a summary of Xiong et al., On Layer Normalization in the Transformer Architecture, ICML 2020)"
+ARTICLE = "the article (a measuring tutorial on residual connections and normalisation, torch 2.8, one RTX 5080)"
+XIONG = "Xiong et al., On Layer Normalization in the Transformer Architecture, ICML 2020"
+
+ISOTROPIC = (
+    "weights independent N(0, 1/fan_in), fresh in every layer, at initialisation",
+    "inputs independent N(0, 1), independent N(0, 1) gradient at every coordinate of the output",
+)
+TEXT = (
+    "weights independent N(0, 1/fan_in), fresh in every layer, at initialisation",
+    "bytes of CPython's documentation (pydoc_data.topics), N(0, 1) embedding without positions, next-byte cross-entropy, "
+    "gradient through the unembedding, every block and the embedding",
+    "float32 (rounding is below 1e-5 of every reading)",
+)
+UNPUBLISHED = "the source does not publish its configuration in full"
