@@ -30,6 +30,7 @@ class Run:
     dtype: str = ""
     commit: str | None = None
     dirty: bool = False
+    corpus: str | None = None
     started: str = ""
     machine: str = ""
     accelerator: str | None = None
@@ -57,7 +58,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Check:
-    """One measured number beside its band; an end of the band that is None is open."""
+    """One measured number beside its band; an end of the band that is None is open.
+
+    With several ``components`` (such as layers) their intervals are simultaneous, and the number is the one that decided.
+    """
 
     name: str
     verdict: Verdict
@@ -73,6 +77,7 @@ class Check:
     seeds: int | None = None
     budget: int | None = None
     unit: str = ""
+    components: int = 1
 
     @property
     def as_expected(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +20,12 @@ def show(results: Results, report: Path) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDE)
+    with console.capture() as page:
+        _print(console, results, report)
+    print(page.get(), end="")
+
+
+def _print(console: Console, results: Results, report: Path) -> None:
     console.print(_table(results))
     for claim in results.failed:
         console.print(Text.assemble((f"{claim.id}: ", "bold red"), words.sentence(claim)))
@@ -38,7 +44,8 @@ def show(results: Results, report: Path) -> None:
 def _table(results: Results) -> Table:
     table = Table(title=f"Verification, profile {results.run.profile}", title_style="bold", title_justify="left")
     for name in ("claim", "verdict", "expected", "predicted", "measured [interval]", "band", "passed"):
-        table.add_column(name, justify="right" if name == "predicted" else "left", overflow="fold")
+        justify: JustifyMethod = "right" if name == "predicted" else "left"
+        table.add_column(name, justify=justify, overflow="fold", min_width=24 if name == "claim" else None)
     groups = words.grouped(results).values()
     for claims in groups:
         for claim in claims:

@@ -94,7 +94,7 @@ WRONG = {
     "norm of a number": (lambda: LN(3), "acts on an expression"),  # type: ignore[arg-type]
     "product of streams": (lambda: x * r, "streams cannot be multiplied"),
     "scaling a number": (lambda: Scale(2, 3), "a scaling is number * expression"),  # type: ignore[arg-type]
-    "coefficient that is no formula": (lambda: Scale("2 +", x), "is not a formula"),  # type: ignore[arg-type]
+    "coefficient that is no formula": (lambda: Scale("2 +", x), "is not a formula"),
     "upper-case name": (lambda: _variant(name="Post-LN"), "lower-case letters and digits joined by hyphens"),
     "empty name": (lambda: _variant(name=""), "lower-case letters and digits joined by hyphens"),
     "no source": (lambda: _variant(source="  "), "give its source"),

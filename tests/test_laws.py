@@ -39,14 +39,17 @@ STEPS: dict[str, Step] = {
     "no-residual-rmsnorm": lambda q, s, k, a: (Fraction(1), k / s),
 }
 NORMED_OUTPUT = {"pre-ln", "pre-rmsnorm", "residual-final-ln", "residual-final-rmsnorm"}
-FIXED = {name for name, step in STEPS.items() if step(Fraction(1), Fraction(1), Fraction(1), Fraction(1))[0] == 1} - {"no-residual"}
+FIXED = {"post-ln", "post-rmsnorm", "deepnorm", "no-residual-ln", "no-residual-rmsnorm"}
+"""Their streams leave every block at q = 1."""
 
 
 def _exact(number: Fraction) -> sympy.Rational:
     return sympy.Rational(number.numerator, number.denominator)
 
 
-def _by_hand(name: str, s: Fraction, k: Fraction, a: Fraction, start: Fraction, total: int) -> tuple[list[Fraction], list[Fraction]]:
+def _by_hand(
+    name: str, s: Fraction, k: Fraction, a: Fraction, start: Fraction, total: int
+) -> tuple[list[Fraction], list[Fraction]]:
     """(q_0..q_L, squared gradient at 0..L) with a unit gradient at the output."""
     streams, steps = [start], []
     for _ in range(total):
@@ -65,7 +68,7 @@ def _values(law: Law, s: Fraction, k: Fraction, a: Fraction) -> dict[sympy.Symbo
 
 
 @pytest.mark.parametrize("name", STEPS)
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, derandomize=True, max_examples=12)
 @given(data=st.data())
 def test_closed_form_equals_the_recursion_by_hand(name: str, data: st.DataObject) -> None:
     s, k, a = data.draw(gains, "s²"), data.draw(gains, "κ²"), data.draw(positive, "α")
@@ -80,7 +83,7 @@ def test_closed_form_equals_the_recursion_by_hand(name: str, data: st.DataObject
     assert sympy.gammasimp(closed) == _exact(gradient[at])
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, derandomize=True, max_examples=20)
 @given(s=gains, start=positive, total=st.integers(1, 20), data=st.data())
 def test_pre_ln_telescopes_to_one_over_q(s: Fraction, start: Fraction, total: int, data: st.DataObject) -> None:
     """κ² = s²: E|∂𝓛/∂x_l|² = 1/q_l, free of L (THEORY.md, section 2)."""
@@ -92,7 +95,7 @@ def test_pre_ln_telescopes_to_one_over_q(s: Fraction, start: Fraction, total: in
     assert found == 1 / (_exact(start) + _exact(s) * at)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, derandomize=True, max_examples=10)
 @given(s1=gains, k1=gains, s2=gains, k2=gains, start=positive, total=st.integers(1, 6))
 def test_two_sublayers_a_block(s1: Fraction, k1: Fraction, s2: Fraction, k2: Fraction, start: Fraction, total: int) -> None:
     for name in ("post-ln", "residual-only"):
@@ -130,7 +133,7 @@ RELU_IN_DEPTH = {
     "no-residual-ln": (1, 0),
     "no-residual-rmsnorm": (1, 0),
 }
-RELU_IN_LAYER = {name: (1, 0) for name in RELU_IN_DEPTH} | {
+RELU_IN_LAYER = dict.fromkeys(RELU_IN_DEPTH, (1, 0)) | {
     "pre-ln": (1, -1),
     "pre-rmsnorm": (1, -1),
     "residual-only": (sympy.Rational(2, 3), 0),
@@ -149,7 +152,11 @@ def test_asymptotic_classes_for_relu(name: str) -> None:
     assert (in_layer.rate, in_layer.exponent) == RELU_IN_LAYER[name]
 
 
-GELU_CLASSES = {"post-ln": "exponential: (1.02149)^L", "pre-ln": "power law: L^(0.0720316)", "no-residual-ln": "exponential: (1.07203)^L"}
+GELU_CLASSES = {
+    "post-ln": "exponential: (1.02149)^L",
+    "pre-ln": "power law: L^(0.0720316)",
+    "no-residual-ln": "exponential: (1.07203)^L",
+}
 
 
 @pytest.mark.parametrize("name", GELU_CLASSES)

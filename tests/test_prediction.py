@@ -19,8 +19,10 @@ from theory.quantities import QUANTITIES, quantity
 from theory.sublayers import sublayer
 from theory.variants import registry
 
-MOMENTS = {"linear": (1.0, 1.0), "relu": (0.5, 0.5), "gelu": (0.4252210, 0.4558509), "tanh": (0.3942945, 0.4644029)}
-"""(s², κ²) at a normalised input: THEORY.md, section 2, one digit more by quadrature in test_moments."""
+MOMENTS = {"linear": (1.0, 1.0), "relu": (0.5, 0.5), "tanh": (0.3942945, 0.4644029)} | {
+    "gelu": (1 / 3 + sqrt(3) / (6 * np.pi), 1 / 3 + 2 * sqrt(3) / (9 * np.pi))
+}
+"""(s², κ²) at a normalised input: neural-tangents' and Kedia's formulas at unit variance; tanh by quadrature."""
 
 
 def _cell(name: str, *sublayers: str, **axes: object) -> Configuration:
@@ -57,7 +59,7 @@ def test_pre_ln_by_hand(branch: str) -> None:
     np.testing.assert_allclose(_predicted("relative-step", cell), s / moments[:-1], rtol=1e-6)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, derandomize=True, max_examples=15)
 @given(st.floats(0.1, 4), st.integers(1, 12))
 def test_residual_streams_follow_a_second_moment_matrix(gain: float, total: int) -> None:
     """ResiDual: x' = N(x + F(x)), r' = r + F(x), y = x + N(r); gradients of x and r by hand, s² = κ² = gain (linear)."""
@@ -86,7 +88,9 @@ def test_deepnorm_by_hand() -> None:
     s = beta**2 * (weights @ (u * ndtr(u)) ** 2)
     k = beta**4 * (weights @ (ndtr(u) + u * density) ** 2)
     chi = (alpha**2 + k) / (alpha**2 + s)
-    np.testing.assert_allclose(_predicted("stream-gradient", _cell("deepnorm", "gelu", depth=8)), chi ** (8.0 - np.arange(9)), rtol=1e-9)
+    np.testing.assert_allclose(
+        _predicted("stream-gradient", _cell("deepnorm", "gelu", depth=8)), chi ** (8.0 - np.arange(9)), rtol=1e-9
+    )
 
 
 CLOSED = [name for name in registry() if name not in ("residual", "deepnorm")]
@@ -111,7 +115,7 @@ def _exchangeable(n: int, diagonal: float, cosine: float) -> np.ndarray:
     return diagonal * ((1 - cosine) * np.eye(n) + cosine * np.ones((n, n)))
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, derandomize=True, max_examples=20)
 @given(st.integers(2, 12), st.floats(0, 0.99), st.floats(0, 0.99), st.floats(0.1, 3))
 def test_attention_at_exchangeable_tokens(n: int, c: float, gamma: float, g: float) -> None:
     """THEORY.md, section 4, with the other n − 1 tokens kept in the softmax's denominator."""
@@ -197,7 +201,12 @@ def test_position_resolved_attention_equals_the_direct_sum(causal: bool, gain: f
 
 @pytest.mark.parametrize(
     ("causal", "name", "expected"),
-    [(True, "post-ln", 1.67 / 1.02), (True, "pre-ln", 1.15 / 1.09), (False, "post-ln", 0.78 / 1.34), (False, "pre-ln", 0.81 / 1.15)],
+    [
+        (True, "post-ln", 1.67 / 1.02),
+        (True, "pre-ln", 1.15 / 1.09),
+        (False, "post-ln", 0.78 / 1.34),
+        (False, "pre-ln", 0.81 / 1.15),
+    ],
 )
 def test_the_checked_table_of_full_blocks(causal: bool, name: str, expected: float) -> None:
     """THEORY.md, section 4: measured over ratio at l = 0; attention+GELU, L=24, d=256, n=32, gradient cosine 0."""

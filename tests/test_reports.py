@@ -271,6 +271,17 @@ def test_output_folder_that_is_a_file(run: Any, tmp_path: Path, capsys: Output) 
     assert path.read_text().startswith('{"schema": 1')
 
 
+def test_reader_that_leaves_early_changes_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, COMPLETE)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    command = [sys.executable, "-m", "reports", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0 and (tmp_path / "report.md").is_file()
+
+
 def test_figures_are_valid_small_and_the_same_each_time(run: Any, tmp_path: Path) -> None:
     path = written(tmp_path, COMPLETE)
     images = []
@@ -328,6 +339,14 @@ def test_nan_null_and_open_ends_do_not_crash(run: Any, tmp_path: Path) -> None:
     path = written(tmp_path, lines(claim("odd", checks=[nothing], figures=[odd], table=None, law={}, seconds=NAN)))
     assert run(path) == 1
     assert "| — | NaN | [—, ∞] | any <sub>law's</sub> |" in made(path)
+
+
+def test_simultaneous_intervals_and_corpus_are_told(run: Any, tmp_path: Path) -> None:
+    entries = lines(claim("a", checks=[check(components=65)]))
+    entries[0]["corpus"] = "0123abcd"
+    path = written(tmp_path, entries)
+    run(path)
+    assert "<sub>99 %, decisive of 65</sub>" in made(path) and "SHA-256 `0123abcd`" in made(path)
 
 
 def test_derivation_is_printed_once_where_several_claims_share_it(run: Any, tmp_path: Path) -> None:

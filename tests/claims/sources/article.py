@@ -1,0 +1,216 @@
+"""Claims of the article: products of Jacobians, residuals, variance drift."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from empirical.estimands import count_positive, log_ratio, reading, slope_on
+from empirical.verdicts import Band
+from tests.claims.checks import follows_law, lower, ratio_of_rows
+from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
+from tests.claims.laws import gradient_law, stream_law
+from tests.claims.sweeps import Sweep, figure, over_layers, statement_line
+from tests.claims.texts import ARTICLE, ISOTROPIC, UNPUBLISHED
+
+GRADIENT = "stream-gradient"
+
+
+@claim
+def jacobian_product(profile: Profile) -> Claim:
+    """Supported: ρ^L with log10 ρ = ½ log10 κ², down to the dtype's smallest number."""
+    sweeps = [Sweep("no-residual", "relu", (64,), profile.seed), Sweep("no-residual", "linear", (64,), profile.seed, gain=0.5)]
+    single = Sweep("no-residual", "linear", (96,), profile.seed, gain=1 / 16, engine="dense", dtype="float32", width=64)
+    layers = np.arange(65.0)
+    blocks = (149 + 1) / 2  # two bits a block (κ = 1/4) down from 1 to half of the smallest subnormal, 2^-149
+
+    def slope(sweep: Sweep) -> Check:
+        kappa = 0.5 * np.log10(0.5)
+        return Check(
+            f"log10 of the norm per block going down, {sweep.name}",
+            lambda means: -slope_on(sweep.deepest, GRADIENT, layers, power=0.5 / np.log(10))(means),
+            (sweep.deepest,),
+            Band(kappa - 0.006, kappa + 0.006, "½ log10 κ² exactly in the mean; ± 0.006 a block is the slope's resolution over 64 blocks (4 %)"),
+            "law",
+        )
+
+    def straight(sweep: Sweep) -> Check:
+        """Twice the log ratio over the upper half is the log ratio over all: a power ρ^L."""
+        halves = log_ratio(sweep.deepest, GRADIENT, 32, 64), log_ratio(sweep.deepest, GRADIENT, 0, 64)
+        return Check(
+            f"norm over 64 blocks against its extrapolation from the upper 32, {sweep.name}",
+            lambda means: 0.5 * (halves[1](means) - 2 * halves[0](means)),
+            (sweep.deepest,),
+            Band(0.5, 2.0, "ρ^L over 64 blocks spans ten decades: a factor two is straight to 0.005 decades a block"),
+            "statement",
+            logarithm=True,
+        )
+
+    return Claim(
+        id="jacobian-product",
+        group="gradients",
+        title="Without residual the gradient is a power ρ^L, until it underflows",
+        statement="Without residual ‖∂y/∂x‖ ≈ ρ^L: over 64 blocks last/first above 10^27, log10 slope 0.443 per block, 40 blocks exactly 0 in fp32.",
+        source=ARTICLE,
+        reading="The norm of the stream gradient is a straight line in l on a logarithmic scale, with slope ½ log10 κ²; in float32 it is exactly "
+        "zero beyond the depth where κ^m crosses half of the smallest subnormal number.",
+        law=gradient_law("no-residual", "κ^(2m) for homogeneous sublayers; in float32 exactly 0 beyond m = log(2^-150)/log κ blocks."),
+        cells={label: cell for sweep in (*sweeps, single) for label, cell in sweep.cells.items()},
+        checks=(
+            *(straight(sweep) for sweep in sweeps),
+            *(slope(sweep) for sweep in sweeps),
+            Check(
+                f"layers with a gradient that is not exactly 0, of 97, {single.name}",
+                count_positive(single.deepest, GRADIENT),
+                (single.deepest,),
+                Band(blocks - 4, blocks + 4, "75 blocks of two bits; the largest of 10^5 coordinates lasts one block longer, products that underflow before "
+                     "they are summed (width 64: 3 bits) lose up to two"),
+                "law",
+                predicted=blocks + 1,
+            ),
+        ),
+        expected=SUPPORTED,
+        assumptions=ISOTROPIC,
+        derived=("no-residual", "relu"),
+        zeros_allowed=True,
+        figures=lambda values: [
+            figure(
+                "layers",
+                "No residual: gradient norm across the layers",
+                "layer l",
+                "root mean square stream gradient",
+                "linear-log",
+                [s for sweep in (*sweeps, single) for s in over_layers(sweep, values, GRADIENT, 0.5)],
+            )
+        ],
+        reported=(
+            {"what": "log10 of the norm per block", "source": "the article", "value": "0.443", "ours": "½ log10 κ²: 0.443 is κ² = 0.130", "note": UNPUBLISHED},
+            {"what": "last over first, 64 blocks", "source": "the article", "value": "above 10^27", "ours": "10^(0.443 · 64) = 10^28 by the law", "note": UNPUBLISHED},
+            {"what": "blocks exactly 0 in fp32", "source": "the article", "value": "40 of 64", "ours": "depends on κ and on the first gradient's size; see the check", "note": UNPUBLISHED},
+        ),
+    )
+
+
+@claim
+def residual_keeps_order_one(profile: Profile) -> Claim:
+    """Supported: (1 + κ²)^m, of order one when κ² L is."""
+    small = Sweep("residual-only", "relu", (64,), profile.seed, gain=0.2)
+    unit = Sweep("residual-only", "relu", (16,), profile.seed)
+    return Claim(
+        id="residual-keeps-order-one",
+        group="gradients",
+        title="With a residual the gradient grows as (1 + κ²)^m: order one for weak branches",
+        statement="With residual connections the gradient keeps its order of magnitude: ratio 1.9 over 64 blocks (1.96 → 3.65).",
+        source=ARTICLE,
+        reading="Norm of the stream gradient at the first over the last layer of 64 blocks within a factor ten, for a branch of κ² = 0.02 "
+        "(the strength that the source's ratio implies). The law is checked at unit gain too, where the ratio is not of order one for long. "
+        "J = 1 + J_F exactly is a property test (tests/test_blocks.py).",
+        law=gradient_law("residual-only", "J = 1 + J_F, whose mean square gain is 1 + κ²."),
+        cells=small.cells | unit.cells,
+        checks=(
+            ratio_of_rows(
+                small, "norm at 0 over norm at L", GRADIENT, (0, 64), Band(0.1, 10, "order one: within a factor ten over the whole stack"), "statement", SUPPORTED, 0.5
+            ),
+            follows_law(small, GRADIENT),
+            follows_law(unit, GRADIENT),
+        ),
+        expected=SUPPORTED,
+        assumptions=ISOTROPIC,
+        derived=("residual-only", "relu"),
+        figures=lambda values: [
+            figure(
+                "layers",
+                "Residual without norm: gradient norm across the layers",
+                "layer l",
+                "root mean square stream gradient",
+                "linear-log",
+                [s for sweep in (small, unit) for s in over_layers(sweep, values, GRADIENT, 0.5)],
+            )
+        ],
+        reported=({"what": "norm ratio over 64 blocks", "source": "the article", "value": "1.9 (1.96 → 3.65)", "ours": "1.02^32 = 1.88 at κ² = 0.02", "note": UNPUBLISHED},),
+    )
+
+
+@claim
+def variance_drift(profile: Profile) -> Claim:
+    """Supported: (1 + s²)^l."""
+    small, unit = Sweep("residual-only", "relu", (40,), profile.seed, gain=0.3), Sweep("residual-only", "relu", (16,), profile.seed)
+    name = "branch-variance"
+    return Claim(
+        id="variance-drift",
+        group="forward",
+        title="Without norm the variance drifts as (1 + s²)^l",
+        statement="Without norm the variance of the sublayer's input drifts from 1 to 6.05 over 40 blocks.",
+        source=ARTICLE,
+        reading="The variance of what enters the sublayer grows geometrically; a branch of s² = 0.045, near the strength that the source's figure "
+        "implies, and unit gain.",
+        law=stream_law("residual-only", "Independent branches add in square: (1 + s²)^l; 6.05 over 40 blocks is s² = 0.046."),
+        cells=small.cells | unit.cells,
+        checks=(
+            ratio_of_rows(
+                small, "variance at block 40 over block 1", name, (39, 0), lower(2.0, "drift: the variance at least doubles over the stack"), "statement", SUPPORTED
+            ),
+            follows_law(small, name),
+            follows_law(unit, name),
+        ),
+        expected=SUPPORTED,
+        assumptions=ISOTROPIC,
+        derived=("residual-only", "relu"),
+        figures=lambda values: [
+            figure(
+                "blocks",
+                "Residual without norm: variance of the sublayer's input",
+                "block l",
+                "variance",
+                "linear-log",
+                [s for sweep in (small, unit) for s in over_layers(sweep, values, name)],
+            )
+        ],
+        reported=({"what": "variance over 40 blocks", "source": "the article", "value": "1 → 6.05", "ours": "1 → 1.045^40 = 5.8 at s² = 0.045", "note": UNPUBLISHED},),
+    )
+
+
+@claim
+def norm_pins_variance(profile: Profile) -> Claim:
+    """Supported; RMSNorm fixes the second moment, so its variance is 1 − O(1/d)."""
+    layer, rms = Sweep("pre-ln", "relu", (40,), profile.seed, width=64), Sweep("pre-rmsnorm", "relu", (40,), profile.seed, width=64)
+    name = "branch-variance"
+    return Claim(
+        id="norm-pins-variance",
+        group="forward",
+        title="LayerNorm pins the variance at 1, RMSNorm at 1 − 1/d",
+        statement="With LayerNorm the sublayer's input has variance 1.000 at the last block, with RMSNorm 0.986.",
+        source=ARTICLE,
+        reading="Variance over the width of what enters the last of 40 sublayers, Pre-LN placement, d = 64.",
+        law={
+            "latex": r"\mathrm{Var}[\mathrm{LN}(x)] = 1,\qquad \mathrm{Var}[\mathrm{RMS}(x)] = 1 - \bar x^2/\mathrm{RMS}(x)^2 \approx 1 - 1/d",
+            "text": "RMSNorm fixes the second moment; the mean of d nearly independent coordinates takes 1/d of it.",
+        },
+        cells=layer.cells | rms.cells,
+        checks=(
+            Check(f"variance at block 40, {layer.name}", reading(layer.deepest, name, -1), layer.names, Band(1 - 1e-9, 1 + 1e-9, "exact up to rounding"), "statement"),
+            Check(
+                f"variance at block 40, {rms.name}",
+                reading(rms.deepest, name, -1),
+                rms.names,
+                Band(0.98, 0.99, "1 − 1/d = 0.984 at d = 64, ± 0.005: the source's 0.986 fits this width"),
+                "statement",
+                predicted=1 - 1 / 64,
+            ),
+        ),
+        expected=SUPPORTED,
+        assumptions=ISOTROPIC,
+        figures=lambda values: [
+            figure(
+                "blocks",
+                "Variance of the sublayer's input",
+                "block l",
+                "variance",
+                "linear-linear",
+                [s for sweep in (layer, rms) for s in over_layers(sweep, values, name, law=False)] + [statement_line("1 − 1/d", [1, 40], [1 - 1 / 64] * 2)],
+            )
+        ],
+        reported=(
+            {"what": "variance at the last block, LayerNorm", "source": "the article", "value": "1.000", "ours": "1 exactly", "note": UNPUBLISHED},
+            {"what": "variance at the last block, RMSNorm", "source": "the article", "value": "0.986", "ours": "1 − 1/d: 0.986 fits d = 64 … 72", "note": UNPUBLISHED},
+        ),
+    )

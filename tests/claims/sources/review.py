@@ -1,0 +1,454 @@
+"""Claims of the review: gradients at initialisation, and the definition of RMSNorm."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from empirical.blocks import normalise
+from empirical.estimands import excess_exponent, local_exponents, reading, slope_on
+from empirical.verdicts import Band
+from tests.claims.checks import (
+    exponent_in_depth,
+    extrapolates,
+    follows_law,
+    lower,
+    ratio_of_rows,
+    upper,
+)
+from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
+from tests.claims.laws import gradient_law, relative_gradient_law, step_law, stream_law
+from tests.claims.sweeps import Sweep, figure, over_depth, over_layers, statement_line
+from tests.claims.texts import ISOTROPIC, REVIEW, TEXT
+
+GRADIENT = "stream-gradient"
+_GROWTH = Band(0.75, 1.25, "growth in proportion to L − l + 1 has exponent 1; ± 1/4 admits lower-order terms at these depths")
+_FLAT = Band(-0.05, 0.05, "a flat law has exponent 0; finite width adds less than 0.02 at d = 256 (2 Σ V/d grows like log L); the rest is resolution")
+_HELD_OUT = Band(1 / 1.1, 1.1, "a power law's fit has to reach the held-out depth within 10 %: curvature of the exact law plus finite width")
+_ORDER = "a factor two either way of what is stated"
+
+
+def _attention(profile: Profile, variant: str = "post-ln", source: str = "isotropic", causal: bool = False) -> Sweep:
+    """A 24-block Transformer, d = 128, n = 64, 4 heads."""
+    return Sweep(
+        variant, "attention,gelu", (24,), profile.seed, 128, 64, 4, causal, source=source, engine="dense", dtype="float32"
+    )
+
+
+def _cells(*sweeps: Sweep) -> dict:
+    return {label: cell for sweep in sweeps for label, cell in sweep.cells.items()}
+
+
+@claim
+def post_ln_growth_typical(profile: Profile) -> Claim:
+    """Refuted: flat for homogeneous sublayers, geometric for GELU and tanh, decaying with attention."""
+    sweeps = [Sweep("post-ln", name, profile.depths, profile.seed) for name in ("linear", "relu", "gelu", "tanh")]
+    attention = _attention(profile)
+    m = np.arange(12, 0, -1.0) + 1  # L − l + 1 at layers 12..23
+    statements = [
+        Check(
+            f"exponents between successive depths, norm at l = 0, {sweep.name}",
+            local_exponents(sweep.labels, GRADIENT, 0, power=0.5),
+            sweep.names,
+            _GROWTH,
+            "statement",
+            REFUTED,
+        )
+        for sweep in sweeps
+    ]
+    decay = Check(
+        f"exponent in L − l + 1 of the norm, upper half, {attention.name}",
+        slope_on(attention.deepest, GRADIENT, np.log(m), slice(12, 24), power=0.5),
+        (attention.deepest,),
+        _GROWTH,
+        "statement",
+        REFUTED,
+    )
+    depths = list(profile.depths)
+    return Claim(
+        id="post-ln-growth-typical",
+        group="gradients",
+        title="Post-LN's typical gradient does not grow like L − l + 1",
+        statement="Post-LN: ∂𝓛/∂x_l = O(L − l + 1) · ∂𝓛/∂x_L, so that the lower layers' gradients grow with depth.",
+        source=REVIEW,
+        reading="Typical growth: the root mean square gradient at the first layer, relative to the output's, is proportional to L − l + 1. "
+        "Stream gradient, independent upstream gradients; four activations, and attention with GELU.",
+        law=relative_gradient_law(
+            "post-ln",
+            "Geometric: χ = 1 (flat) for linear and ReLU, 1.021 for GELU, 1.050 for tanh per block; with attention tokens become alike and "
+            "the gradient halves per block below the output.",
+            homogeneous=False,
+        ),
+        cells=_cells(*sweeps, attention),
+        checks=(*statements, decay, *(follows_law(sweep, GRADIENT) for sweep in sweeps)),
+        expected=REFUTED,
+        assumptions=ISOTROPIC,
+        derived=("post-ln", "gelu"),
+        figures=lambda values: [
+            figure(
+                "depth",
+                "Post-LN: gradient norm at the input against depth",
+                "depth L",
+                "norm at l = 0 over norm at the output",
+                "log-log",
+                [s for sweep in sweeps for s in over_depth(sweep, values, GRADIENT, 0, 0.5)]
+                + [statement_line("statement: L − l + 1", depths, [float(depth + 1) for depth in depths])],
+            ),
+            figure(
+                "attention",
+                "Post-LN with attention: squared gradient across the layers",
+                "layer l",
+                "squared gradient over the output's",
+                "linear-log",
+                over_layers(attention, values, GRADIENT, relative=True)
+                + [statement_line("statement: (L − l + 1)²", list(range(25)), [float((25 - k) ** 2) for k in range(25)])],
+            ),
+        ],
+        erratum={
+            "printed": "Post-LN: ∂𝓛/∂x_l = O(L − l + 1) · ∂𝓛/∂x_L, without conditions",
+            "right": "typical squared gradient χ^(L−l), χ = (1+κ²)/(1+s²) per token-wise sublayer: flat for ReLU; it falls below the output when "
+            "attention makes tokens alike and the loss gradients are independent across tokens",
+            "why": "the block's own gain 1+κ² cancels what LayerNorm divides by; the linear law is Pre-LN's (growth-is-pre-ln)",
+        },
+    )
+
+
+@claim
+def growth_is_pre_ln(profile: Profile) -> Claim:
+    """Supported: the law O(L − l + 1) holds, for the other placement, in square."""
+    sweeps = [Sweep("pre-ln", name, profile.depths, profile.seed) for name in ("linear", "relu")]
+    band = Band(0.9, 1.1, "linear growth has exponent 1; finite width adds up to 2 Σ V/d (5 % at d = 256) to the ratio, 0.02 to its exponent")
+    return Claim(
+        id="growth-is-pre-ln",
+        group="gradients",
+        title="The law L − l + 1 is Pre-LN's squared gradient",
+        statement="∂𝓛/∂x_l = O(L − l + 1) · ∂𝓛/∂x_L (stated for Post-LN).",
+        source=REVIEW,
+        reading="The same law read for the other placement: Pre-LN's typical squared gradient at fixed l = 1 relative to layer L's, "
+        "less one, is proportional to L − l.",
+        law=relative_gradient_law("pre-ln", "Exactly 1 + s²(L − l)/q_l for a homogeneous sublayer: linear in L − l."),
+        cells=_cells(*sweeps),
+        checks=tuple(
+            Check(
+                f"exponent in L − l of (square at l = 1 over square at L) − 1, {sweep.name}",
+                excess_exponent(sweep.labels[:-1], GRADIENT, 1),
+                tuple(label for _, label in sweep.labels[:-1]),
+                band,
+                "statement",
+            )
+            for sweep in sweeps
+        )
+        + tuple(follows_law(sweep, GRADIENT) for sweep in sweeps),
+        expected=SUPPORTED,
+        assumptions=ISOTROPIC,
+        derived=("pre-ln", "relu"),
+        figures=lambda values: [
+            figure(
+                "layers",
+                "Pre-LN: squared gradient relative to the last layer's",
+                "layer l",
+                "square over square at l = L",
+                "linear-linear",
+                [s for sweep in sweeps for s in over_layers(sweep, values, GRADIENT, relative=True)],
+            )
+        ],
+    )
+
+
+@claim
+def pre_ln_flat_in_depth(profile: Profile) -> Claim:
+    """Supported: exponent 0 in L at fixed l."""
+    homogeneous = [Sweep("pre-ln", name, profile.depths, profile.seed) for name in ("linear", "relu")]
+    others = [Sweep("pre-ln", name, profile.depths, profile.seed) for name in ("gelu", "tanh")]
+    return Claim(
+        id="pre-ln-flat-in-depth",
+        group="gradients",
+        title="Pre-LN's gradient at a fixed layer does not depend on depth",
+        statement="Pre-LN: ∂𝓛/∂x_l ≈ ∂𝓛/∂x_L, independent of depth.",
+        source=REVIEW,
+        reading="Flat in L at fixed l = 1: the squared stream gradient has exponent 0 in L (homogeneous sublayers).",
+        law=gradient_law(
+            "pre-ln",
+            "1/q_l: the final norm divides by q_L what the blocks have multiplied. GELU and tanh keep a small power L^(κ²/s² − 1).",
+            homogeneous=True,
+        ),
+        cells=_cells(*homogeneous, *others),
+        checks=(
+            *(exponent_in_depth(sweep, GRADIENT, 1, _FLAT, "statement") for sweep in homogeneous),
+            *(extrapolates(sweep, GRADIENT, 1, _HELD_OUT) for sweep in homogeneous),
+            *(follows_law(sweep, GRADIENT) for sweep in (*homogeneous, *others)),
+        ),
+        expected=SUPPORTED,
+        assumptions=ISOTROPIC,
+        derived=("pre-ln", "relu"),
+        figures=lambda values: [
+            figure(
+                "depth",
+                "Pre-LN: squared gradient at l = 1 against depth",
+                "depth L",
+                "squared stream gradient at l = 1",
+                "log-log",
+                [s for sweep in (*homogeneous, *others) for s in over_depth(sweep, values, GRADIENT, 1)],
+            )
+        ],
+    )
+
+
+@claim
+def pre_ln_flat_across_layers(profile: Profile) -> Claim:
+    """By condition: within √2 of norm over the upper half, not over the whole stack."""
+    sweep = Sweep("pre-ln", "relu", (profile.depths[-1],), profile.seed)
+    depth = profile.depths[-1]
+    root = 2**0.5
+    flat = Band(1 / root, root, "flat within a factor √2 of norm, the most that the upper half of a stack can differ by (q_L < 2 q_{L/2})")
+    x = np.log(sweep.predicted("stream-moment", depth))
+    return Claim(
+        id="pre-ln-flat-across-layers",
+        group="gradients",
+        title="Pre-LN's gradient is flat over the upper half of a stack, not over all of it",
+        statement="Pre-LN: ∂𝓛/∂x_l ≈ ∂𝓛/∂x_L for all layers.",
+        source=REVIEW,
+        reading="Flat in l at fixed L: norms of the stream gradient at two layers of one network within √2 of each other; over the upper "
+        "half, and over the whole stack.",
+        law=gradient_law("pre-ln", "Falls as 1/q_l along the stream: exponent −1/2 of the norm in q_l = q_0 + s² l.", homogeneous=True),
+        cells=_cells(sweep),
+        checks=(
+            ratio_of_rows(sweep, "norm at L/2 over norm at L", GRADIENT, (depth // 2, depth), flat, "statement", SUPPORTED, 0.5),
+            ratio_of_rows(sweep, "norm at 0 over norm at L", GRADIENT, (0, depth), flat, "statement", REFUTED, 0.5),
+            Check(
+                f"exponent of the norm in q_l over all layers, {sweep.name}",
+                slope_on(sweep.deepest, GRADIENT, x, power=0.5),
+                (sweep.deepest,),
+                Band(-0.55, -0.45, "exponent −1/2; finite width adds 2 Σ V/d + v = 8 % over a factor q_L/q_0 = 33 in q, 0.02 in the exponent"),
+                "law",
+            ),
+            follows_law(sweep, GRADIENT),
+        ),
+        expected=BY_CONDITION,
+        assumptions=ISOTROPIC,
+        derived=("pre-ln", "relu"),
+        figures=lambda values: [
+            figure(
+                "layers",
+                "Pre-LN: gradient norm across the layers, relative to the last",
+                "layer l",
+                "norm over norm at l = L",
+                "linear-log",
+                over_layers(sweep, values, GRADIENT, 0.5, relative=True)
+                + [statement_line("statement: flat", [0, depth], [1.0, 1.0]), statement_line("√2", [0, depth], [root, root])],
+            )
+        ],
+    )
+
+
+@claim
+def post_ln_lower_tens_of_times(profile: Profile) -> Claim:
+    """By condition: right in order of magnitude, in square, for causal language models; refuted bidirectionally."""
+    isotropic, bidirectional = _attention(profile), _attention(profile, source="text")
+    causal = _attention(profile, source="text", causal=True)
+    tens = Band(10, 100, "tens of times: between ten and a hundred")
+    ends = (0, 24)
+    return Claim(
+        id="post-ln-lower-tens-of-times",
+        group="gradients",
+        title="Post-LN's lower layers: tens of times larger in square, under a causal mask only",
+        statement="Post-LN's lower layers receive gradients tens of times larger than the upper ones (in the first 1,000 steps).",
+        source=REVIEW,
+        reading="At initialisation: squared stream gradient at layer 0 over the output's, 24 blocks of attention and GELU, d = 128, n = 64; "
+        "on real text with its real loss, and for independent loss gradients. (Along training: not in this claim.)",
+        law={
+            "latex": r"\Gamma_{l-1} = J^\top_{\mathrm{attn}}\,\Gamma_l\,J_{\mathrm{attn}},\quad C_l = F_{\mathrm{attn}}(C_{l-1})",
+            "text": "The mask and the loss's coherence across tokens decide: a causal mask lets early tokens collect the gradients of all later "
+            "ones, so a coherent gradient grows downwards; bidirectional attention averages incoherent gradients away.",
+        },
+        cells=_cells(isotropic, bidirectional, causal),
+        checks=(
+            ratio_of_rows(causal, "square at 0 over square at L", GRADIENT, ends, tens, "statement", SUPPORTED),
+            ratio_of_rows(bidirectional, "square at 0 over square at L", GRADIENT, ends, tens, "statement", REFUTED),
+            ratio_of_rows(isotropic, "square at 0 over square at L", GRADIENT, ends, tens, "statement", REFUTED),
+            ratio_of_rows(causal, "norm at 0 over norm at L", GRADIENT, ends, tens, "statement", REFUTED, 0.5),
+            ratio_of_rows(
+                causal, "square of W₂'s gradient, block 1 over block L", "parameter-gradient", (0, 23), tens, "statement", REFUTED
+            ),
+        ),
+        expected=BY_CONDITION,
+        assumptions=TEXT,
+        derived=("post-ln", "attention,gelu"),
+        figures=lambda values: [
+            figure(
+                "layers",
+                "Post-LN Transformer: squared stream gradient across the layers",
+                "layer l",
+                "square over the output's",
+                "linear-log",
+                over_layers(isotropic, values, GRADIENT, relative=True)
+                + over_layers(bidirectional, values, GRADIENT, law=False, relative=True)
+                + over_layers(causal, values, GRADIENT, law=False, relative=True)
+                + [statement_line("tens of times", [0, 0], [10.0, 100.0])],
+            )
+        ],
+        reported=(
+            {"what": "lower over upper layers, Post-LN", "source": "the review", "value": "tens of times", "ours": "see the checks", "note": "no configuration given"},
+        ),
+    )
+
+
+@claim
+def norm_amplifies(profile: Profile) -> Claim:
+    """Refuted: one step's LayerNorm divides."""
+    sweeps = [Sweep("post-ln", "relu", (4,), profile.seed), Sweep("post-ln", "gelu", (4,), profile.seed)]
+    small = Sweep("post-ln", "relu", (4,), profile.seed, gain=0.1)
+    name = "norm-gain"
+    return Claim(
+        id="norm-amplifies",
+        group="gradients",
+        title="At initialisation Post-LN's norm shrinks gradients, it does not amplify them",
+        statement="At initialisation LayerNorm amplifies small sublayer outputs and so explodes the gradients.",
+        source=REVIEW,
+        reading="The norm of a Post-LN step multiplies a gradient by |N(v)|/|v| (apart from its projection); amplifying means a factor above 1. "
+        "Sublayers at unit gain, and with a tenth of the weight variance (small outputs).",
+        law=step_law("post-ln", "The norm's own factor is 1/√(1 + s²) < 1: the smaller the sublayer's output, the closer to 1, from below."),
+        cells=_cells(*sweeps, small),
+        checks=(
+            *(
+                Check(
+                    f"gain of the last block's norm, {sweep.name}",
+                    reading(sweep.deepest, name, -1),
+                    (sweep.deepest,),
+                    lower(1.0, "amplifying means a factor above 1"),
+                    "statement",
+                    REFUTED,
+                )
+                for sweep in (*sweeps, small)
+            ),
+            *(
+                Check(
+                    f"gain of the last block's norm over 1/√(1+s²), {sweep.name}",
+                    lambda means, sweep=sweep: np.log(means[sweep.deepest][name][..., -1:] / sweep.predicted(name, 4)[-1]),
+                    (sweep.deepest,),
+                    Band(0.98, 1.02, "finite width: the length of x + F fluctuates by 3 (4s²+…)/8d < 1 % at d = 256; plus 1 % resolution"),
+                    "law",
+                    logarithm=True,
+                )
+                for sweep in (*sweeps, small)
+            ),
+        ),
+        expected=REFUTED,
+        assumptions=ISOTROPIC,
+        derived=("post-ln", "relu"),
+        figures=lambda values: [
+            figure(
+                "gain",
+                "Post-LN: what each block's norm multiplies a gradient by",
+                "block",
+                "|N(v)| / |v|",
+                "linear-linear",
+                [s for sweep in (*sweeps, small) for s in over_layers(sweep, values, name)] + [statement_line("amplifies above 1", [1, 4], [1.0, 1.0])],
+            )
+        ],
+        erratum={
+            "printed": "at initialisation LN amplifies small sublayer outputs and so explodes gradients",
+            "right": "one step's norm multiplies gradients by 1/√(1 + s²) < 1",
+            "why": "Post-LN normalises x + F(x), whose variance is at least that of x; nothing small is divided by",
+        },
+    )
+
+
+@claim
+def pre_ln_near_identity(profile: Profile) -> Claim:
+    """By condition: deep in the stack, not in the first blocks."""
+    sweep = Sweep("pre-ln", "relu", (64,), profile.seed)
+    name = "relative-step"
+    near = upper(0.25, "near the identity: a block moves the stream by less than a quarter of its length")
+    law = sweep.predicted("stream-moment", 64)[:-1]
+    return Claim(
+        id="pre-ln-near-identity",
+        group="gradients",
+        title="Pre-LN blocks are near the identity deep in the stack, not at its start",
+        statement="At initialisation Pre-LN blocks act close to the identity.",
+        source=REVIEW,
+        reading="|x_l − x_{l-1}|/|x_{l-1}| below 1/4, at the first and at the last of 64 blocks.",
+        law=stream_law("pre-ln", "|x_l − x_{l-1}|/|x_{l-1}| = s/√q_{l-1}: falls like l^(-1/2) as the stream grows."),
+        cells=_cells(sweep),
+        checks=(
+            *(
+                Check(
+                    f"relative step of block {block}, {sweep.name}",
+                    lambda means, block=block: 0.5 * np.log(means[sweep.deepest][name][..., block - 1, None]),
+                    (sweep.deepest,),
+                    near,
+                    "statement",
+                    verdict,
+                    logarithm=True,
+                )
+                for block, verdict in ((1, REFUTED), (64, SUPPORTED))
+            ),
+            Check(
+                f"exponent of the relative step in q, {sweep.name}",
+                slope_on(sweep.deepest, name, np.log(law), power=0.5),
+                (sweep.deepest,),
+                Band(-0.55, -0.45, "exponent −1/2; the fluctuating length adds E[1/q] − 1/q of relative order 2/d; the rest is resolution"),
+                "law",
+            ),
+            follows_law(sweep, name),
+        ),
+        expected=BY_CONDITION,
+        assumptions=ISOTROPIC,
+        derived=("pre-ln", "relu"),
+        figures=lambda values: [
+            figure(
+                "step",
+                "Pre-LN: how far each block moves the stream",
+                "block l",
+                "|x_l − x_{l-1}| / |x_{l-1}|",
+                "log-log",
+                over_layers(sweep, values, name, 0.5) + [statement_line("a quarter", [1, 64], [0.25, 0.25])],
+            )
+        ],
+    )
+
+
+def _scale_response(seed: int, members: int) -> dict[str, np.ndarray]:
+    """Length of N(2x) over N(x) as printed and with the root; and how far LayerNorm is from RMSNorm after centring."""
+    x = torch.from_numpy(np.random.default_rng([seed, 20]).standard_normal((members, 64)))
+    printed = [(v / v.square().mean(dim=-1, keepdim=True)).norm(dim=-1) for v in (2 * x, x)]
+    rooted = [normalise(v, "rms").norm(dim=-1) for v in (2 * x, x)]
+    centred = x - x.mean(dim=-1, keepdim=True)
+    apart = (normalise(x, "layer") - normalise(centred, "rms")).abs().amax(dim=-1)
+    return {"response": torch.stack([printed[0] / printed[1], rooted[0] / rooted[1]], dim=1).numpy(), "apart": apart[:, None].numpy()}
+
+
+@claim
+def rmsnorm_definition(profile: Profile) -> Claim:
+    """Refuted as printed: the square root is lost."""
+    invariant = Band(1 - 1e-9, 1 + 1e-9, "exact up to rounding in float64")
+    cells = ("x", "2x")
+    return Claim(
+        id="rmsnorm-definition",
+        group="forward",
+        title="RMS has a square root; without it the norm is not scale invariant",
+        statement="RMS(x) = (1/n) Σ x_i².",
+        source=REVIEW,
+        reading="RMSNorm divides by RMS(x) and is scale invariant: |N(2x)| = |N(x)|. Also: LayerNorm is RMSNorm after centring.",
+        law={"latex": r"\mathrm{RMS}(x) = \sqrt{\tfrac1n \textstyle\sum_i x_i^2}", "text": "Zhang & Sennrich 2019, equation 4."},
+        cells={cells[0]: lambda members: _scale_response(profile.seed, members)},
+        checks=(
+            Check("|N(2x)|/|N(x)| as printed", reading("x", "response", 0), ("x",), invariant, "statement", REFUTED, predicted=0.5),
+            Check("|N(2x)|/|N(x)| with the root", reading("x", "response", 1), ("x",), invariant, "law", predicted=1.0),
+            Check(
+                "largest difference of LayerNorm(x) and RMSNorm(x − mean)",
+                reading("x", "apart", 0),
+                ("x",),
+                Band(-1e-12, 1e-12, "exact up to rounding in float64"),
+                "law",
+                predicted=0.0,
+            ),
+        ),
+        expected=REFUTED,
+        assumptions=("x of 64 independent N(0, 1) coordinates",),
+        erratum={
+            "printed": "RMS(x) = (1/n) Σ x_i²",
+            "right": "RMS(x) = √((1/n) Σ x_i²)",
+            "why": "without the root N(2x) = N(x)/2: the norm would not be scale invariant",
+        },
+    )

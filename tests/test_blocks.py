@@ -1,0 +1,258 @@
+"""Stacks built from expressions against the same networks written in plain torch, with the same matrices."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn import functional
+
+import theory.variants
+from empirical.blocks import forward
+from empirical.draws import Draws
+from empirical.layers import RandomLinear
+from empirical.measurement import DTYPES
+from empirical.sublayers import ACTIVATIONS, SublayerApplication
+from theory.algebra import LN, F, Stream, Variant
+from theory.configuration import Configuration
+from theory.registry import collect
+from theory.sublayers import sublayer
+from theory.variants import registry
+
+Tensor = torch.Tensor
+Branch = Callable[[Tensor], Tensor]
+MEMBERS, TOKENS, WIDTH, DEPTH = 2, 3, 8, 3
+
+
+class Fixed:
+    """Stands in for `RandomLinear`: keeps the matrices, so that a second network can use them."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+        self.matrices: dict[tuple[int, int, str], Tensor] = {}
+        self.variances: dict[tuple[int, int, str], float] = {}
+
+    def __call__(self, key: tuple[int, int, str], x: Tensor, fan_out: int, variance: float) -> Tensor:
+        shape, std = (MEMBERS, x.shape[-1], fan_out), (variance / x.shape[-1]) ** 0.5
+        if key not in self.matrices:
+            self.matrices[key] = std * torch.randn(shape, dtype=torch.float64, generator=self.generator)
+        self.variances[key] = variance
+        return x @ self.matrices[key]
+
+
+def _layer_norm(x: Tensor) -> Tensor:
+    return functional.layer_norm(x, (x.shape[-1],), eps=0.0)
+
+
+def _rms_norm(x: Tensor) -> Tensor:
+    return x / x.square().mean(-1, keepdim=True).sqrt()
+
+
+def _single(step: Callable[[Tensor, Branch], Tensor], read_out: Branch = lambda x: x) -> tuple[Callable, Branch]:
+    return step, read_out
+
+
+# The papers' update of one sublayer step and read-out, for a branch f.
+PLAIN = {
+    "post-ln": _single(lambda x, f: _layer_norm(x + f(x))),
+    "post-rmsnorm": _single(lambda x, f: _rms_norm(x + f(x))),
+    "pre-ln": _single(lambda x, f: x + f(_layer_norm(x)), _layer_norm),
+    "pre-rmsnorm": _single(lambda x, f: x + f(_rms_norm(x)), _rms_norm),
+    "residual-only": _single(lambda x, f: x + f(x)),
+    "residual-final-ln": _single(lambda x, f: x + f(x), _layer_norm),
+    "residual-final-rmsnorm": _single(lambda x, f: x + f(x), _rms_norm),
+    "no-residual": _single(lambda x, f: f(x)),
+    "no-residual-ln": _single(lambda x, f: _layer_norm(f(x))),
+    "no-residual-rmsnorm": _single(lambda x, f: _rms_norm(f(x))),
+    "deepnorm": _single(lambda x, f: _layer_norm((2 * DEPTH) ** 0.25 * x + f(x))),
+}
+
+
+def _attention(x: Tensor, matrices: list[Tensor], heads: int, causal: bool) -> Tensor:
+    """Multi-head attention one head at a time."""
+    wq, wk, wv, wo = matrices
+    size, outputs = x.shape[-1] // heads, []
+    for h in range(heads):
+        part = slice(h * size, (h + 1) * size)
+        scores = (x @ wq[..., part]) @ (x @ wk[..., part]).transpose(1, 2) / size**0.5
+        if causal:
+            scores = scores + torch.full(scores.shape[-2:], float("-inf"), dtype=scores.dtype).triu(1)
+        outputs.append(torch.softmax(scores, -1) @ (x @ wv[..., part]))
+    return torch.cat(outputs, -1) @ wo
+
+
+def _branch(name: str, layer: int, index: int, w: dict[tuple[int, int, str], Tensor], causal: bool) -> Branch:
+    at = (layer, index)
+    if name == "attention":
+        return lambda x: _attention(x, [w[*at, m] for m in ("WQ", "WK", "WV", "WO")], heads=2, causal=causal)
+    if name == "linear":
+        return lambda x: x @ w[*at, "W"]
+    if name == "relu":
+        return lambda x: (x @ w[*at, "W1"]).clamp(min=0) @ w[*at, "W2"]
+    assert name == "gelu"
+    return lambda x: (lambda u: u * 0.5 * (1 + torch.erf(u / 2**0.5)))(x @ w[*at, "W1"]) @ w[*at, "W2"]
+
+
+def _plain_stack(name: str, sublayers: tuple[str, ...], x: Tensor, w: dict, causal: bool) -> tuple[list[Tensor], Tensor]:
+    """Streams x at layers 0..L and the output."""
+    streams, r = [x], x
+    for layer in range(1, DEPTH + 1):
+        for index, sublayer_name in enumerate(sublayers):
+            f = _branch(sublayer_name, layer, index, w, causal)
+            if name == "residual":  # Xie et al. 2023: the branch reads the Post-LN stream only
+                x, r = _layer_norm(x + f(x)), r + f(x)
+            else:
+                x = PLAIN[name][0](x, f)
+        streams.append(x)
+    return streams, x + _layer_norm(r) if name == "residual" else PLAIN[name][1](x)
+
+
+def test_every_variant_of_this_repository_has_a_plain_counterpart() -> None:
+    assert {v.name for v in collect(sys.modules[theory.variants.__name__], "VARIANT")} == {*PLAIN, "residual"}
+
+
+@pytest.mark.parametrize(("sublayers", "causal"), [(("linear",), False), (("relu",), False), (("attention", "gelu"), True)])
+@pytest.mark.parametrize("name", [*PLAIN, "residual"])
+def test_a_stack_equals_the_plain_network(name: str, sublayers: tuple[str, ...], causal: bool) -> None:
+    cell = Configuration(registry()[name], sublayers, DEPTH, WIDTH, TOKENS, heads=2, causal=causal, expansion=2)
+    weights, generator = Fixed(), torch.Generator().manual_seed(5)
+    inputs, upstream = (torch.randn(MEMBERS, TOKENS, WIDTH, dtype=torch.float64, generator=generator) for _ in range(2))
+    built = forward(cell, inputs.requires_grad_(), weights)  # type: ignore[arg-type]
+    gradients = torch.autograd.grad((built.output * upstream).sum(), [s["x"] for s in built.streams])
+    streams, output = _plain_stack(name, sublayers, inputs, weights.matrices, causal)
+    torch.testing.assert_close(built.output, output, rtol=1e-10, atol=1e-12)
+    for layer, plain in zip(built.streams, streams, strict=True):
+        torch.testing.assert_close(layer["x"], plain, rtol=1e-10, atol=1e-12)
+    if name != "residual":  # ResiDual's gradients follow below: its input feeds two streams, its layer 0 is the stream x alone
+        expected = torch.autograd.grad((output * upstream).sum(), streams)
+        for mine, plain in zip(gradients, expected, strict=True):
+            torch.testing.assert_close(mine, plain, rtol=1e-9, atol=1e-12)
+
+
+def test_residuals_stream_gradient_is_that_of_the_post_ln_stream_alone() -> None:
+    """ResiDual by finite differences: moving x_l with r_l held fixed."""
+    cell = Configuration(registry()["residual"], ("gelu",), DEPTH, WIDTH, TOKENS, heads=2)
+    weights, generator = Fixed(), torch.Generator().manual_seed(6)
+    shape = (MEMBERS, TOKENS, WIDTH)
+    inputs, upstream, direction = (torch.randn(shape, dtype=torch.float64, generator=generator) for _ in range(3))
+    built = forward(cell, inputs.requires_grad_(), weights)  # type: ignore[arg-type]
+    gradients = torch.autograd.grad((built.output * upstream).sum(), [s["x"] for s in built.streams])
+
+    @torch.no_grad()
+    def loss(start: int, step: float) -> float:
+        x, r = built.streams[start]["x"] + step * direction, built.streams[start]["r"]
+        for layer in range(start + 1, DEPTH + 1):
+            f = _branch("gelu", layer, 0, weights.matrices, causal=False)
+            x, r = _layer_norm(x + f(x)), r + f(x)
+        return float(((x + _layer_norm(r)) * upstream).sum())
+
+    for start in range(DEPTH + 1):
+        expected = (loss(start, 1e-5) - loss(start, -1e-5)) / 2e-5
+        assert float((gradients[start] * direction).sum()) == pytest.approx(expected, rel=1e-6)
+
+
+def test_deepnorms_gain_scales_the_branch_but_not_queries_and_keys() -> None:
+    """Wang et al. 2022: FFN, value and output projections by β = (8L)^(-1/4); so variances by β²."""
+    weights = Fixed()
+    cell = Configuration(registry()["deepnorm"], ("attention", "relu"), DEPTH, WIDTH, TOKENS, heads=2)
+    forward(cell, torch.randn(MEMBERS, TOKENS, WIDTH, dtype=torch.float64), weights)  # type: ignore[arg-type]
+    beta_squared = (8 * DEPTH) ** -0.5
+    for (_, _, matrix), variance in weights.variances.items():
+        assert variance == pytest.approx(1.0 if matrix in ("WQ", "WK") else beta_squared, rel=1e-12)
+
+
+def test_an_update_applies_its_branch_once_a_step() -> None:
+    """A branch that feeds two streams is one application: 3 blocks of one linear sublayer draw 3 matrices."""
+    weights = Fixed()
+    cell = Configuration(registry()["residual"], ("linear",), DEPTH, WIDTH, TOKENS)
+    forward(cell, torch.randn(MEMBERS, TOKENS, WIDTH, dtype=torch.float64), weights)  # type: ignore[arg-type]
+    assert sorted(weights.matrices) == [(layer, 0, "W") for layer in range(1, DEPTH + 1)]
+
+
+def _jacobian(name: str, weights: Fixed, x: Tensor) -> Tensor:
+    """Jacobian (out, in) of one block without read-out, for member 0."""
+    cell = Configuration(registry()[name], ("relu",), 1, WIDTH, 1)
+
+    def block(v: Tensor) -> Tensor:
+        return forward(cell, v.expand(MEMBERS, 1, WIDTH), weights).streams[1]["x"][0, 0]  # type: ignore[arg-type]
+
+    return torch.autograd.functional.jacobian(block, x)
+
+
+def test_a_residual_blocks_jacobian_is_one_plus_the_branchs() -> None:
+    """J = 1 + J_F, with J_F = W₂ᵀ D W₁ᵀ (times the norm's Jacobian for Pre-LN), to rounding."""
+    x = torch.randn(WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    for name, normed in (("residual-only", False), ("pre-ln", True)):
+        weights = Fixed()
+        found = _jacobian(name, weights, x)
+        first, second = (weights.matrices[1, 0, m][0] for m in ("W1", "W2"))
+        argument = _layer_norm(x) if normed else x
+        gates = (argument @ first > 0).double()
+        branch = second.T @ (gates[:, None] * first.T)
+        if normed:
+            branch = branch @ torch.autograd.functional.jacobian(_layer_norm, x)
+        torch.testing.assert_close(found, torch.eye(WIDTH, dtype=torch.float64) + branch, rtol=1e-12, atol=1e-13)
+
+
+def test_a_post_ln_blocks_jacobian_is_the_norms_times_one_plus_the_branchs() -> None:
+    x = torch.randn(WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    weights = Fixed()
+    found = _jacobian("post-ln", weights, x)
+    inner = _jacobian("residual-only", weights, x)
+    first, second = (weights.matrices[1, 0, m][0] for m in ("W1", "W2"))
+    outer = torch.autograd.functional.jacobian(_layer_norm, x + (x @ first).relu() @ second)
+    torch.testing.assert_close(found, outer @ inner, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("heads", [1, 2, 4])
+@pytest.mark.parametrize("causal", [True, False])
+def test_attention_equals_torchs(causal: bool, heads: int) -> None:
+    weights = Fixed()
+    cell = Configuration(registry()["pre-ln"], ("attention",), 1, WIDTH, TOKENS, heads, causal)
+    x = torch.randn(MEMBERS, TOKENS, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    found = SublayerApplication(cell, sublayer("attention"), (1, 0), weights)(x)  # type: ignore[arg-type]
+    q, k, v = (
+        (x @ weights.matrices[1, 0, m]).view(MEMBERS, TOKENS, heads, WIDTH // heads).transpose(1, 2) for m in ("WQ", "WK", "WV")
+    )
+    mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2).reshape(MEMBERS, TOKENS, WIDTH)
+    torch.testing.assert_close(found, mixed @ weights.matrices[1, 0, "WO"], rtol=1e-10, atol=1e-12)
+
+
+def test_activations_are_the_theorys() -> None:
+    """The torch activation and the numpy one that the moments integrate are one function."""
+    u = torch.linspace(-6, 6, 101, dtype=torch.float64, requires_grad=True)
+    for name, function in ACTIVATIONS.items():
+        values = function(u)
+        (slopes,) = torch.autograd.grad(values.sum(), u, retain_graph=True)
+        mine = sublayer(name).activation  # type: ignore[attr-defined]
+        away = u.detach() != 0  # a kink has no slope
+        expected = [torch.from_numpy(f(u.detach().numpy())) for f in (mine.value, mine.derivative)]
+        torch.testing.assert_close(values.detach(), expected[0], rtol=1e-12, atol=1e-14)
+        torch.testing.assert_close(slopes[away], expected[1][away], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("name", ["post-ln", "pre-ln", "residual"])
+def test_low_precision_runs_and_stays_near_float64(name: str, dtype: str) -> None:
+    cell = Configuration(registry()[name], ("attention", "gelu"), DEPTH, 32, 4)
+    outputs = {}
+    for which in ("float64", dtype):
+        draws = Draws(0, range(2), torch.device("cpu"), DTYPES[which])
+        outputs[which] = forward(cell, draws.normal("inputs", 4, 32), RandomLinear(draws, "dense")).output
+    assert outputs[dtype].dtype == DTYPES[dtype]
+    error = (outputs[dtype].double() - outputs["float64"]).norm() / outputs["float64"].norm()
+    assert 0 < float(error) < {"bfloat16": 0.05, "float32": 1e-5}[dtype]
+
+
+def test_a_variant_of_ones_own_runs() -> None:
+    x = Stream("x")
+    peri = Variant(name="peri-ln", update=x + LN(F(LN(x))), read_out=LN(x), source="here")
+    weights = Fixed()
+    inputs = torch.randn(MEMBERS, TOKENS, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(8))
+    built = forward(Configuration(peri, ("relu",), DEPTH, WIDTH, TOKENS), inputs, weights)  # type: ignore[arg-type]
+    value = inputs
+    for layer in range(1, DEPTH + 1):
+        value = value + _layer_norm(_branch("relu", layer, 0, weights.matrices, causal=False)(_layer_norm(value)))
+    torch.testing.assert_close(built.output, _layer_norm(value), rtol=1e-11, atol=1e-12)
