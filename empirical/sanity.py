@@ -26,7 +26,7 @@ def gate(cell: Cell, readings: Readings, zeros_allowed: bool = False) -> list[st
     Args:
         cell: what was meant to be measured.
         readings: what was measured.
-        zeros_allowed: underflow itself is what is measured.
+        zeros_allowed: underflow itself is what is measured; ratios of what has underflowed are then not looked at.
 
     Raises:
         InvalidMeasurement: a reading is missing, not finite or zero; weights of another variance than intended; two layers
@@ -50,6 +50,8 @@ def _complete(cell: Cell, readings: Readings) -> str:
 
 def _finite(cell: Cell, readings: Readings, zeros_allowed: bool) -> str:
     for name, values in readings.values.items():
+        if zeros_allowed and PROBES[name].is_ratio:
+            continue
         _, layers = np.nonzero(~np.isfinite(values))
         if len(layers):
             layer = int(layers[0]) + QUANTITIES[name].first_layer

@@ -36,6 +36,8 @@ class Probe:
     read: Callable[[Observation], Tensor]
     may_vanish: bool = False
     """Whether an exact zero is a possible reading (a cosine) and not a fault."""
+    is_ratio: bool = False
+    """Whether it is 0/0 where its vector has underflowed, which is then no fault of its own."""
 
 
 def wide(x: Tensor) -> Tensor:

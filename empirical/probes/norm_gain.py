@@ -16,4 +16,4 @@ def _gain(step: Step) -> Tensor:
     return (after.norm(dim=-1) / before.norm(dim=-1)).mean(dim=1).cpu()
 
 
-PROBE = Probe("norm-gain", lambda seen: by_layer([_gain(step) for step in seen.network.last_steps]))
+PROBE = Probe("norm-gain", lambda seen: by_layer([_gain(step) for step in seen.network.last_steps]), is_ratio=True)

@@ -17,4 +17,4 @@ def _read(seen: Observation) -> Tensor:
     return by_layer([_relative(step, after["x"]) for step, after in zip(steps, streams, strict=True)])
 
 
-PROBE = Probe("relative-step", _read)
+PROBE = Probe("relative-step", _read, is_ratio=True)

@@ -66,7 +66,7 @@ def run(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
     try:
         found = _measure(claim, laboratory)
     except InvalidMeasurement as fault:
-        found = {"verdict": str(Verdict.INCONCLUSIVE), "passed": False, "checks": [], "figures": [], "error": str(fault)}
+        found = {"verdict": str(Verdict.INCONCLUSIVE), "passed": False, "checks": [], "figures": [], "table": None, "error": str(fault)}
         found["sanity"] = {"passed": False, "checks": [str(fault)]}
     return _statement(claim) | found | {"seconds": round(time.monotonic() - started, 2)}
 
@@ -80,12 +80,14 @@ def _measure(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
         records.append(_record(claim, check, found, members, laboratory.budget))
     values = {label: laboratory.values(claim.cells[label], members) for label, members in used.items()}
     overall = claim.verdict(verdicts)
+    figures = claim.figures(values)
     as_expected = all(v == check.expected for v, check in zip(verdicts, claim.checks, strict=True))
     return {
         "verdict": str(overall),
         "passed": as_expected and overall == claim.expected,
         "checks": records,
-        "figures": claim.figures(values),
+        "figures": figures,
+        "table": _table(figures),
         "sanity": {"passed": True, "checks": list(_gates(claim, laboratory))},
         "error": None,
     }
@@ -137,6 +139,18 @@ def predict(check: Check, cells: Mapping[str, Cell | Direct]) -> np.ndarray | No
     return check.in_units(np.atleast_1d(check.statistic(rows)))
 
 
+def _table(figures: list[dict[str, Any]]) -> dict[str, Any]:
+    """Everything that the figures show, as numbers."""
+    rows = []
+    for shown in figures:
+        laws = {(s["group"], x): y for s in shown["series"] if s["style"] == "law" for x, y in zip(s["x"], s["y"], strict=True)}
+        for series in shown["series"]:
+            if series["style"] in ("measured", "heldout"):
+                points = zip(series["x"], series["y"], series["low"], series["high"], strict=True)
+                rows += [[series["label"], x, laws.get((series["group"], x)), y, low, high] for x, y, low, high in points]
+    return {"columns": ["series", "x", "predicted", "measured", "low", "high"], "rows": rows}
+
+
 def _record(claim: Claim, check: Check, found: Estimate, members: int, budget: int) -> dict[str, Any]:
     decisive = check.decisive(found)
     measured, low, high = (float(check.in_units(part)[decisive]) for part in (found.value, found.low, found.high))
@@ -179,7 +193,7 @@ def _statement(claim: Claim) -> dict[str, Any]:
         "law": claim.law,
         "derivation": steps,
         "expected": str(claim.expected),
-        "table": None,
+        "command": f"tox run -e verify -- -k {claim.id}",
         "reported": list(claim.reported),
         "erratum": claim.erratum,
     }
