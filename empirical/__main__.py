@@ -45,7 +45,8 @@ def _measure(arguments: argparse.Namespace) -> None:
     if wanted.name not in cell.quantities:
         raise InvalidInput(f"{wanted.name} compares two tokens: give --tokens 2 or more")
     device = device_named(arguments.device)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"{cell.configuration.variant.name}: networks", total=arguments.seeds)
         ensemble = Ensemble(cell, device, lambda added: progress.advance(task, added))
         try:

@@ -38,7 +38,7 @@ def forward(configuration: Configuration, inputs: Tensor, linear: RandomLinear) 
     Each stream is a tensor of its own in the autograd graph, so that ∂𝓛/∂x_l can be asked for at every layer.
     """
     variant = configuration.variant
-    result = Pass(streams=[{name: inputs if name == "x" else inputs.clone() for name in variant.streams}])
+    result = Pass(streams=[{name: _own(inputs) for name in variant.streams}])
     for layer in range(1, configuration.depth + 1):
         streams: Mapping[str, Tensor] = result.streams[-1]
         for index, maps in enumerate(configuration.maps):

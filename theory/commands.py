@@ -95,7 +95,7 @@ def leave_in_one_line(main: Callable[[], None]) -> int:
     except (InvalidInput, FloatingPointError) as error:
         message = str(error)
     except KeyboardInterrupt:
-        message = "interrupted; what was finished before is kept, run the same command again to go on"
+        message = "interrupted; run the same command again (a verification goes on where it stopped)"
     except MemoryError:
         message = "out of memory: use fewer --seeds, tokens or a smaller --width"
     except BrokenPipeError:

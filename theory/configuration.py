@@ -45,8 +45,8 @@ class Configuration:
                 raise InvalidInput(f"{axis} is {getattr(self, axis)}: it must be at least 1")
         if self.width % self.heads:
             raise InvalidInput(f"{self.heads} heads do not divide the width {self.width}: choose a divisor of {self.width}")
-        if not self.gain > 0:
-            raise InvalidInput(f"gain is {self.gain}: a weight variance must be positive")
+        if not 0 < self.gain < float("inf"):
+            raise InvalidInput(f"gain is {self.gain}: a weight variance must be positive and finite")
         if not self.sublayers:
             raise InvalidInput("no sublayers: name at least one, such as relu or attention,gelu")
         for name in self.sublayers:

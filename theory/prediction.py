@@ -62,12 +62,15 @@ class Quantity:
         ``low`` and ``high`` equal ``mean``: a law has no sampling error.
 
         Raises:
-            InvalidInput: two tokens are needed and there is one; a sublayer without a law here.
+            InvalidInput: two tokens are needed and there is one; a sublayer without a law here; overflow.
         """
         if self.tokens == 2 and configuration.tokens < 2:
             raise InvalidInput(f"{self.name} compares two tokens: give --tokens 2 or more")
         tokens = configuration.tokens if self.tokens is None or not configuration.tokenwise else self.tokens
-        values = self.read(profile(configuration, tokens))
+        with np.errstate(all="ignore"):
+            values = self.read(profile(configuration, tokens))
+        if not np.all(np.isfinite(values)):
+            raise InvalidInput(f"{self.name} of {configuration.variant.name} overflows at depth {configuration.depth}: use fewer blocks or a smaller gain")
         return [{"layer": self.first_layer + k, "mean": v, "low": v, "high": v} for k, v in enumerate(values)]
 
     def predicted(self, configuration: Configuration) -> Array:

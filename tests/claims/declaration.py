@@ -113,6 +113,8 @@ class Claim:
     erratum: dict[str, str] | None = None
     zeros_allowed: bool = False
     first_look: int = 256
+    budget: int | None = None
+    """Most networks a cell, where the profile's are too few for the resolution that the claim asks for."""
 
     def verdict(self, verdicts: list[Verdict]) -> Verdict:
         """The statement's verdict from its checks' (the law's, where the statement is the law)."""

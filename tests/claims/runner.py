@@ -52,11 +52,12 @@ class Laboratory:
         readings = self.ensemble(cell).extend(members)
         return {name: v[:members] for name, v in readings.values.items()}
 
-    def looks(self, first: int) -> list[int]:
+    def looks(self, claim: Claim) -> list[int]:
         """Ensemble sizes at which a check is judged."""
-        sizes = [min(first, self.budget)]
-        while sizes[-1] < self.budget:
-            sizes.append(min(_GROWTH * sizes[-1], self.budget))
+        budget = max(self.budget, claim.budget or 0)
+        sizes = [min(claim.first_look, budget)]
+        while sizes[-1] < budget:
+            sizes.append(min(_GROWTH * sizes[-1], budget))
         return sizes
 
 
@@ -77,7 +78,7 @@ def _measure(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
         members, found = _decide(claim, check, laboratory)
         used |= {label: max(used[label], members) for label in check.cells}
         verdicts.append(check.verdict(found))
-        records.append(_record(claim, check, found, members, laboratory.budget))
+        records.append(_record(claim, check, found, members, laboratory.looks(claim)[-1]))
     values = {label: laboratory.values(claim.cells[label], members) for label, members in used.items()}
     overall = claim.verdict(verdicts)
     figures = claim.figures(values)
@@ -94,7 +95,7 @@ def _measure(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
 
 
 def _decide(claim: Claim, check: Check, laboratory: Laboratory) -> tuple[int, Estimate]:
-    looks = laboratory.looks(claim.first_look)
+    looks = laboratory.looks(claim)
     for members in looks:
         samples = {label: laboratory.values(claim.cells[label], members) for label in check.cells}
         for label in check.cells:

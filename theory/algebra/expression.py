@@ -20,6 +20,7 @@ l = sympy.Symbol("l", integer=True, positive=True)  # noqa: E741 - the field's o
 """Index of a block, from 1 to L."""
 
 NormKind = Literal["layer", "rms"]
+_FLOAT = "the coefficient {} is a float: write it exactly, as sympy.Rational or a formula in L and l"
 
 
 class Expression:
@@ -90,16 +91,14 @@ class Scale(Expression):
     argument: Expression
 
     def __post_init__(self) -> None:
-        if isinstance(self.coefficient, float):
-            raise InvalidInput(
-                f"the coefficient {self.coefficient} is a float: write it exactly, as sympy.Rational or a formula in L and l"
-            )
         if isinstance(self.coefficient, Expression) or not isinstance(self.argument, Expression):
             raise InvalidInput("a scaling is number * expression: streams cannot be multiplied with each other")
         try:
             object.__setattr__(self, "coefficient", sympy.sympify(self.coefficient))
         except (sympy.SympifyError, TypeError) as error:
-            raise InvalidInput(f"the coefficient {self.coefficient!r} is not a formula: {error}") from None
+            raise InvalidInput(f"the coefficient {self.coefficient!r} is not a formula: {' '.join(str(error).split())}") from None
+        if self.coefficient.has(sympy.Float):
+            raise InvalidInput(_FLOAT.format(self.coefficient))
 
     @property
     def children(self) -> tuple[Expression, ...]:

@@ -56,6 +56,8 @@ class Attention(SublayerMaps):
 
 def _weights(moments: Array, variances: Variances, causal: bool) -> tuple[Array, Array]:
     """(Σ_jk A_ii'jk C_jk, Z_ii'), both (tokens, tokens)."""
+    if not np.all(np.isfinite(moments)):
+        raise InvalidInput("attention's moments overflow: use a smaller gain")
     if not np.allclose(np.diagonal(moments), 1.0, atol=1e-8):
         raise InvalidInput(
             "attention's recursion holds for a normalised input only: choose a variant that normalises "

@@ -59,7 +59,7 @@ def _from_file(path: Path) -> Variant:
         spec.loader.exec_module(module)
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InvalidInput(f"{path} does not run: {type(error).__name__}: {error}") from None
     return _checked(getattr(module, "VARIANT", None), str(path))
 

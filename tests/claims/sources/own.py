@@ -51,4 +51,5 @@ def tokenwise_profile(profile: Profile) -> Claim:
             )
         ],
         first_look=2048,
+        budget=32768,
     )
