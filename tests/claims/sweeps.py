@@ -116,7 +116,9 @@ def over_depth(sweep: Sweep, values: Mapping[str, Any], name: str, row: int, pow
     return series
 
 
-def over_layers(sweep: Sweep, values: Mapping[str, Any], name: str, power: float = 1.0, law: bool = True, relative: bool = False) -> list[dict[str, Any]]:
+def over_layers(
+    sweep: Sweep, values: Mapping[str, Any], name: str, power: float = 1.0, law: bool = True, relative: bool = False
+) -> list[dict[str, Any]]:
     """Series of a quantity over the layers of the deepest network; ``relative`` to its last row."""
     first = quantity(name).first_layer
     readings = values[sweep.deepest][name]

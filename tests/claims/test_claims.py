@@ -17,7 +17,10 @@ def test_claim(claim_id: str, profile: Profile, laboratory: Laboratory, recorder
     progress.remove_task(task)
     record = recorder.finished[claim_id]
     assert record["error"] is None, record["error"]
-    unexpected = [f"{c['name']}: {c['verdict']}, expected {c['expected']} ({c['measured']:.4g} [{c['low']:.4g}, {c['high']:.4g}] in {c['band']})"
-                  for c in record["checks"] if c["verdict"] != c["expected"]]
+    unexpected = [
+        f"{c['name']}: {c['verdict']}, expected {c['expected']} ({c['measured']:.4g} [{c['low']:.4g}, {c['high']:.4g}] in {c['band']})"
+        for c in record["checks"]
+        if c["verdict"] != c["expected"]
+    ]
     assert not unexpected, "; ".join(unexpected)
     assert record["verdict"] == record["expected"]

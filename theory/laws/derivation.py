@@ -90,7 +90,9 @@ def _closed_steps(law: Law) -> Iterable[DerivationStep]:
     )
     if law.read_out != 1:
         yield DerivationStep(
-            "Read-out", "The final norm divides the gradient by the stream's root mean square.", *_formula(r"\chi_{out}", law.read_out.subs(q, sympy.Symbol("q_L")), "χ_out")
+            "Read-out",
+            "The final norm divides the gradient by the stream's root mean square.",
+            *_formula(r"\chi_{out}", law.read_out.subs(q, sympy.Symbol("q_L")), "χ_out"),
         )
     yield DerivationStep(
         "Law",
@@ -154,4 +156,3 @@ def _numeric_steps(law: Law, sublayers: tuple[SublayerMaps, ...]) -> Iterable[De
         f"Class for {names}",
         f"In depth: {law.growth_in_depth(values).describe('L')}; across layers: {law.growth_in_layer(values).describe('l')}.",
     )
-

@@ -132,8 +132,4 @@ def _gain(moment: sympy.Expr, moments: Moments) -> sympy.Expr:
 
 def _require_homogeneous(moments: Moments) -> None:
     if not moments.homogeneous:
-        raise NoClosedForm(
-            "the sublayer is not homogeneous and no norm fixes its input, so s²(q) and κ²(q) follow the stream"
-        )
-
-
+        raise NoClosedForm("the sublayer is not homogeneous and no norm fixes its input, so s²(q) and κ²(q) follow the stream")

@@ -62,8 +62,12 @@ def jacobian_product(profile: Profile) -> Claim:
                 f"layers with a gradient that is not exactly 0, of 97, {single.name}",
                 count_positive(single.deepest, GRADIENT),
                 (single.deepest,),
-                Band(blocks - 4, blocks + 4, "75 blocks of two bits; the largest of 10^5 coordinates lasts one block longer, products that underflow before "
-                     "they are summed (width 64: 3 bits) lose up to two"),
+                Band(
+                    blocks - 4,
+                    blocks + 4,
+                    "75 blocks of two bits; the largest of 10^5 coordinates lasts one block longer, products that underflow before "
+                    "they are summed (width 64: 3 bits) lose up to two",
+                ),
                 "law",
                 predicted=blocks + 1,
             ),
@@ -83,9 +87,27 @@ def jacobian_product(profile: Profile) -> Claim:
             )
         ],
         reported=(
-            {"what": "log10 of the norm per block", "source": "the article", "value": "0.443", "ours": "½ log10 κ²: 0.443 is κ² = 0.130", "note": UNPUBLISHED},
-            {"what": "last over first, 64 blocks", "source": "the article", "value": "above 10^27", "ours": "10^(0.443 · 64) = 10^28 by the law", "note": UNPUBLISHED},
-            {"what": "blocks exactly 0 in fp32", "source": "the article", "value": "40 of 64", "ours": "depends on κ and on the first gradient's size; see the check", "note": UNPUBLISHED},
+            {
+                "what": "log10 of the norm per block",
+                "source": "the article",
+                "value": "0.443",
+                "ours": "½ log10 κ²: 0.443 is κ² = 0.130",
+                "note": UNPUBLISHED,
+            },
+            {
+                "what": "last over first, 64 blocks",
+                "source": "the article",
+                "value": "above 10^27",
+                "ours": "10^(0.443 · 64) = 10^28 by the law",
+                "note": UNPUBLISHED,
+            },
+            {
+                "what": "blocks exactly 0 in fp32",
+                "source": "the article",
+                "value": "40 of 64",
+                "ours": "depends on κ and on the first gradient's size; see the check",
+                "note": UNPUBLISHED,
+            },
         ),
     )
 
@@ -108,7 +130,14 @@ def residual_keeps_order_one(profile: Profile) -> Claim:
         cells=small.cells | unit.cells,
         checks=(
             ratio_of_rows(
-                small, "norm at 0 over norm at L", GRADIENT, (0, 64), Band(0.1, 10, "order one: within a factor ten over the whole stack"), "statement", SUPPORTED, 0.5
+                small,
+                "norm at 0 over norm at L",
+                GRADIENT,
+                (0, 64),
+                Band(0.1, 10, "order one: within a factor ten over the whole stack"),
+                "statement",
+                SUPPORTED,
+                0.5,
             ),
             follows_law(small, GRADIENT),
             follows_law(unit, GRADIENT),
@@ -126,7 +155,15 @@ def residual_keeps_order_one(profile: Profile) -> Claim:
                 [s for sweep in (small, unit) for s in over_layers(sweep, values, GRADIENT, 0.5)],
             )
         ],
-        reported=({"what": "norm ratio over 64 blocks", "source": "the article", "value": "1.9 (1.96 → 3.65)", "ours": "1.02^32 = 1.88 at κ² = 0.02", "note": UNPUBLISHED},),
+        reported=(
+            {
+                "what": "norm ratio over 64 blocks",
+                "source": "the article",
+                "value": "1.9 (1.96 → 3.65)",
+                "ours": "1.02^32 = 1.88 at κ² = 0.02",
+                "note": UNPUBLISHED,
+            },
+        ),
     )
 
 
@@ -147,7 +184,13 @@ def variance_drift(profile: Profile) -> Claim:
         cells=small.cells | unit.cells,
         checks=(
             ratio_of_rows(
-                small, "variance at block 40 over block 1", name, (39, 0), lower(2.0, "drift: the variance at least doubles over the stack"), "statement", SUPPORTED
+                small,
+                "variance at block 40 over block 1",
+                name,
+                (39, 0),
+                lower(2.0, "drift: the variance at least doubles over the stack"),
+                "statement",
+                SUPPORTED,
             ),
             follows_law(small, name),
             follows_law(unit, name),
@@ -165,7 +208,15 @@ def variance_drift(profile: Profile) -> Claim:
                 [s for sweep in (small, unit) for s in over_layers(sweep, values, name)],
             )
         ],
-        reported=({"what": "variance over 40 blocks", "source": "the article", "value": "1 → 6.05", "ours": "1 → 1.045^40 = 5.8 at s² = 0.045", "note": UNPUBLISHED},),
+        reported=(
+            {
+                "what": "variance over 40 blocks",
+                "source": "the article",
+                "value": "1 → 6.05",
+                "ours": "1 → 1.045^40 = 5.8 at s² = 0.045",
+                "note": UNPUBLISHED,
+            },
+        ),
     )
 
 
@@ -187,7 +238,13 @@ def norm_pins_variance(profile: Profile) -> Claim:
         },
         cells=layer.cells | rms.cells,
         checks=(
-            Check(f"variance at block 40, {layer.name}", reading(layer.deepest, name, -1), layer.names, Band(1 - 1e-9, 1 + 1e-9, "exact up to rounding"), "statement"),
+            Check(
+                f"variance at block 40, {layer.name}",
+                reading(layer.deepest, name, -1),
+                layer.names,
+                Band(1 - 1e-9, 1 + 1e-9, "exact up to rounding"),
+                "statement",
+            ),
             Check(
                 f"variance at block 40, {rms.name}",
                 reading(rms.deepest, name, -1),
@@ -206,11 +263,18 @@ def norm_pins_variance(profile: Profile) -> Claim:
                 "block l",
                 "variance",
                 "linear-linear",
-                [s for sweep in (layer, rms) for s in over_layers(sweep, values, name, law=False)] + [statement_line("1 − 1/d", [1, 40], [1 - 1 / 64] * 2)],
+                [s for sweep in (layer, rms) for s in over_layers(sweep, values, name, law=False)]
+                + [statement_line("1 − 1/d", [1, 40], [1 - 1 / 64] * 2)],
             )
         ],
         reported=(
             {"what": "variance at the last block, LayerNorm", "source": "the article", "value": "1.000", "ours": "1 exactly", "note": UNPUBLISHED},
-            {"what": "variance at the last block, RMSNorm", "source": "the article", "value": "0.986", "ours": "1 − 1/d: 0.986 fits d = 64 … 72", "note": UNPUBLISHED},
+            {
+                "what": "variance at the last block, RMSNorm",
+                "source": "the article",
+                "value": "0.986",
+                "ours": "1 − 1/d: 0.986 fits d = 64 … 72",
+                "note": UNPUBLISHED,
+            },
         ),
     )

@@ -22,9 +22,7 @@ _HELD_OUT = Band(1 / 1.1, 1.1, "a power law's fit has to reach the held-out dept
 
 def _attention(profile: Profile, variant: str = "post-ln", source: str = "isotropic", causal: bool = False) -> Sweep:
     """A 24-block Transformer, d = 128, n = 64, 4 heads."""
-    return Sweep(
-        variant, "attention,gelu", (24,), profile.seed, 128, 64, 4, causal, source=source, engine="dense", dtype="float32"
-    )
+    return Sweep(variant, "attention,gelu", (24,), profile.seed, 128, 64, 4, causal, source=source, engine="dense", dtype="float32")
 
 
 def _cells(*sweeps: Sweep) -> dict:
@@ -259,9 +257,7 @@ def post_ln_lower_tens_of_times(profile: Profile) -> Claim:
             ratio_of_rows(bidirectional, "square at 0 over square at L", GRADIENT, ends, tens, "statement", REFUTED),
             ratio_of_rows(isotropic, "square at 0 over square at L", GRADIENT, ends, tens, "statement", REFUTED),
             ratio_of_rows(causal, "norm at 0 over norm at L", GRADIENT, ends, tens, "statement", REFUTED, 0.5),
-            ratio_of_rows(
-                causal, "square of W₂'s gradient, block 1 over block L", "parameter-gradient", (0, 23), tens, "statement", REFUTED
-            ),
+            ratio_of_rows(causal, "square of W₂'s gradient, block 1 over block L", "parameter-gradient", (0, 23), tens, "statement", REFUTED),
         ),
         expected=BY_CONDITION,
         assumptions=TEXT,
@@ -280,7 +276,13 @@ def post_ln_lower_tens_of_times(profile: Profile) -> Claim:
             )
         ],
         reported=(
-            {"what": "lower over upper layers, Post-LN", "source": "the review", "value": "tens of times", "ours": "see the checks", "note": "no configuration given"},
+            {
+                "what": "lower over upper layers, Post-LN",
+                "source": "the review",
+                "value": "tens of times",
+                "ours": "see the checks",
+                "note": "no configuration given",
+            },
         ),
     )
 
@@ -335,7 +337,8 @@ def norm_amplifies(profile: Profile) -> Claim:
                 "block",
                 "|N(v)| / |v|",
                 "linear-linear",
-                [s for sweep in (*sweeps, small) for s in over_layers(sweep, values, name)] + [statement_line("amplifies above 1", [1, 4], [1.0, 1.0])],
+                [s for sweep in (*sweeps, small) for s in over_layers(sweep, values, name)]
+                + [statement_line("amplifies above 1", [1, 4], [1.0, 1.0])],
             )
         ],
         erratum={

@@ -26,7 +26,9 @@ def last_layer_gradient(profile: Profile) -> Claim:
         source=XIONG,
         reading="The bound's dependence on depth read as the typical gradient's: exponents 0 and −1/2 of the norm in L. (Its dependence on d is "
         "loose by √(d ln d): the typical norm is √(d/2)·√(2/3) for one token.)",
-        law=gradient_law("pre-ln", "Square of W₂'s gradient = moment of its input × moment of its output's gradient: 1/q_L = 1/(1 + L/2) for Pre-LN."),
+        law=gradient_law(
+            "pre-ln", "Square of W₂'s gradient = moment of its input × moment of its output's gradient: 1/q_L = 1/(1 + L/2) for Pre-LN."
+        ),
         cells=post.cells | pre.cells,
         checks=(
             exponent_in_depth(post, PARAMETER, -1, flat, "statement", power=0.5),
@@ -103,8 +105,12 @@ def post_ln_largest_near_output(profile: Profile) -> Claim:
                 f"{GRADIENT}, measured over predicted, the last four blocks, {isotropic.name}",
                 log_relative(isotropic.deepest, GRADIENT, isotropic.predicted(GRADIENT, 24), top),
                 isotropic.names,
-                Band(0.8, 1.25, "leading order in n/d and 1/d: the softmax's tilt (1−c)²/d per coordinate and a finite-width excess of about 5/d a "
-                     "block (measured, not derived) make 16 % over four blocks at d = 128; plus 5 % resolution"),
+                Band(
+                    0.8,
+                    1.25,
+                    "leading order in n/d and 1/d: the softmax's tilt (1−c)²/d per coordinate and a finite-width excess of about 5/d a "
+                    "block (measured, not derived) make 16 % over four blocks at d = 128; plus 5 % resolution",
+                ),
                 "law",
                 logarithm=True,
             ),
