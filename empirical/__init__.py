@@ -1,0 +1,1 @@
+"""The measuring side: expression → torch network → readings with intervals."""

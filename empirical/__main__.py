@@ -31,7 +31,9 @@ def main() -> None:
     measuring.add_argument("--dtype", default="float64", help=f"{', '.join(DTYPES)} (default: %(default)s)")
     measuring.add_argument("--seed", type=int, default=0, help="base seed (default: %(default)s)")
     measuring.add_argument("--input", default="isotropic", help=f"{' or '.join(SOURCES)} (default: %(default)s)")
-    measuring.add_argument("--level", type=float, default=0.95, help="confidence level of a row's interval (default: %(default)s)")
+    measuring.add_argument(
+        "--level", type=float, default=0.95, help="confidence level of a row's interval (default: %(default)s)"
+    )
     _measure(parser.parse_args())
 
 
@@ -57,7 +59,7 @@ def _measure(arguments: argparse.Namespace) -> None:
             progress.stop()
             _print(ensemble, wanted.name, arguments)
             raise InvalidInput(
-                f"interrupted after {ensemble.members} of {arguments.seeds} networks: the rows printed are of those; run it again for all"
+                f"interrupted after {ensemble.members} of {arguments.seeds} networks: the rows printed are theirs; run it again for all"
             ) from None
     _print(ensemble, wanted.name, arguments)
 
@@ -72,7 +74,13 @@ def _print(ensemble: Ensemble, name: str, arguments: argparse.Namespace) -> None
         for k, (mean, low, high) in enumerate(zip(found.value, found.low, found.high, strict=True))
     ]
     if arguments.json:
-        more = {"seeds": readings.members, "engine": cell.engine, "device": str(ensemble.device), "dtype": cell.dtype, "seed": cell.seed}
+        more = {
+            "seeds": readings.members,
+            "engine": cell.engine,
+            "device": str(ensemble.device),
+            "dtype": cell.dtype,
+            "seed": cell.seed,
+        }
         print(rows_as_json(cell.configuration, name, rows, **more, input=cell.source, level=arguments.level))
         return
     title = f"{cell.configuration.variant.name}: measured {name}, {readings.members} networks, {arguments.level:.0%} intervals"

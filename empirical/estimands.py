@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from empirical.statistics import Statistic, extrapolate, slope
+from empirical.statistics import Means, Statistic, extrapolate, slope
 
 Array = np.ndarray
 Depths = Sequence[tuple[int, str]]
@@ -21,9 +21,26 @@ def reading(cell: str, quantity: str, row: int) -> Statistic:
     return lambda means: means[cell][quantity][..., row, None]
 
 
+def log_reading(cell: str, quantity: str, row: int, power: float = 1.0) -> Statistic:
+    """``power`` times the logarithm of one row's mean."""
+    return lambda means: power * np.log(means[cell][quantity][..., row, None])
+
+
 def log_ratio(cell: str, quantity: str, above: int, below: int, power: float = 1.0) -> Statistic:
     """``power`` times the logarithm of row ``above`` over row ``below``."""
-    return lambda means: power * (np.log(means[cell][quantity][..., above, None]) - np.log(means[cell][quantity][..., below, None]))
+    return lambda means: (
+        power * (np.log(means[cell][quantity][..., above, None]) - np.log(means[cell][quantity][..., below, None]))
+    )
+
+
+def log_bend(cell: str, quantity: str, rows: tuple[int, int, int], power: float = 1.0) -> Statistic:
+    """``power`` times the second difference of the logarithm over three equally spaced rows: 0 for an exponential."""
+
+    def statistic(means: Means) -> Array:
+        start, middle, end = (np.log(means[cell][quantity][..., row, None]) for row in rows)
+        return power * (start - 2 * middle + end)
+
+    return statistic
 
 
 def log_relative(cell: str, quantity: str, law: Array, rows: slice = slice(None)) -> Statistic:
@@ -48,7 +65,7 @@ def held_out(cells: Depths, quantity: str, row: int) -> Statistic:
     """Logarithm of the deepest cell's row over the value that a power law through the other cells extrapolates to."""
     x = np.log([depth for depth, _ in cells])
 
-    def statistic(means):  # noqa: ANN001, ANN202
+    def statistic(means: Means) -> Array:
         y = _over_depths(means, cells, quantity, row)
         return (y[..., -1] - extrapolate(x[:-1], y[..., :-1], x[-1]))[..., None]
 
@@ -59,7 +76,7 @@ def excess_exponent(cells: Depths, quantity: str, row: int) -> Statistic:
     """Exponent in L − l of (row over last row) − 1, for a law 1 + constant·(L − l)."""
     x = np.log([depth - row for depth, _ in cells])
 
-    def statistic(means):  # noqa: ANN001, ANN202
+    def statistic(means: Means) -> Array:
         excess = [means[cell][quantity][..., row] / means[cell][quantity][..., -1] - 1 for _, cell in cells]
         return slope(x, np.log(np.stack(np.broadcast_arrays(*excess), axis=-1)))[..., None]
 
@@ -76,5 +93,5 @@ def count_positive(cell: str, quantity: str) -> Statistic:
     return lambda means: (means[cell][quantity] > 0).sum(axis=-1)[..., None].astype(float)
 
 
-def _over_depths(means, cells: Depths, quantity: str, row: int) -> Array:  # noqa: ANN001
+def _over_depths(means: Means, cells: Depths, quantity: str, row: int) -> Array:
     return np.log(np.stack(np.broadcast_arrays(*(means[cell][quantity][..., row] for _, cell in cells)), axis=-1))

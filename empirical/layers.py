@@ -78,7 +78,9 @@ class RandomLinear:
                 "use --engine dense, or fewer tokens than the width"
             )
         rows = fan_in if self.engine == "dense" else tokens
-        weights = self.draws.normal("weights", rows, fan_out, std=std, dtype=None if self.engine == "dense" else _at_least_float(x))
+        weights = self.draws.normal(
+            "weights", rows, fan_out, std=std, dtype=None if self.engine == "dense" else _at_least_float(x)
+        )
         self.tape.weights[key] = _record(weights, variance, fan_in)
         operation = _Dense if self.engine == "dense" else _MatrixFree
         result: Tensor = operation.apply(x, weights, self, key, std)

@@ -92,7 +92,9 @@ def device_named(name: str) -> torch.device:
     if name not in ("auto", "cpu", "cuda"):
         raise InvalidInput(f"unknown device {name!r}: use auto, cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
-        raise InvalidInput("no CUDA device is available: use --device cpu, or install a CUDA build of torch on a machine with a GPU")
+        raise InvalidInput(
+            "no CUDA device is available: use --device cpu, or install a CUDA build of torch on a machine with a GPU"
+        )
     torch.backends.cuda.matmul.allow_tf32 = False
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 

@@ -61,7 +61,9 @@ def _finite(cell: Cell, readings: Readings, zeros_allowed: bool) -> str:
         _, layers = np.nonzero(values == 0)
         if len(layers):
             layer = int(layers[-1]) + QUANTITIES[name].first_layer
-            raise InvalidMeasurement(f"{name} is exactly zero at layer {layer} in {cell.dtype}: it underflows; use a wider dtype or fewer blocks")
+            raise InvalidMeasurement(
+                f"{name} is exactly zero at layer {layer} in {cell.dtype}: it underflows; use a wider dtype or fewer blocks"
+            )
     return "every reading is finite" + ("" if zeros_allowed else " and non-zero")
 
 

@@ -11,7 +11,9 @@ from scipy.stats import t as student
 Array = np.ndarray
 Samples = Mapping[str, Mapping[str, Array]]
 """Cell → quantity → readings of shape (members, rows)."""
-Statistic = Callable[[Mapping[str, Mapping[str, Array]]], Array]
+Means = Mapping[str, Mapping[str, Array]]
+"""Cell → quantity → means of shape (…, rows)."""
+Statistic = Callable[[Means], Array]
 """From cell → quantity → means of shape (…, rows) to components of shape (…, k), a smooth function of the means."""
 
 

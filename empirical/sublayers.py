@@ -59,7 +59,8 @@ class SublayerApplication:
         members, tokens, width = x.shape
         heads = self.configuration.heads
         query, key, value = (
-            self._matrix(name, x, width).reshape(members, tokens, heads, width // heads).transpose(1, 2) for name in ("WQ", "WK", "WV")
+            self._matrix(name, x, width).reshape(members, tokens, heads, width // heads).transpose(1, 2)
+            for name in ("WQ", "WK", "WV")
         )
         scores = (query @ key.mT) / (width // heads) ** 0.5
         if self.configuration.causal:

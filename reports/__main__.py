@@ -27,7 +27,9 @@ def main() -> int:
 
 
 def _write() -> tuple[Results, Path]:
-    parser = Parser(prog="python -m reports", description="Turn recorded verdicts into report.md with figures, and a summary here.")
+    parser = Parser(
+        prog="python -m reports", description="Turn recorded verdicts into report.md with figures, and a summary here."
+    )
     parser.add_argument("results", type=Path, metavar="RESULTS.jsonl", help="what the claims recorded")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where report.md and figures/ go (default: beside RESULTS)")
     arguments = parser.parse_args()

@@ -69,13 +69,13 @@ def draw(figure: Figure) -> bytes:
         axes.set_xlabel(_shown(figure.xlabel))
         axes.set_ylabel(_shown(figure.ylabel))
         _legend(canvas, figure.series, looks)
-        agg.draw()  # type: ignore[no-untyped-call]
+        agg.draw()
         return _png(agg)
 
 
 def _png(agg: FigureCanvasAgg) -> bytes:
     """A palette in place of true colours: a third of the bytes, and no difference to be seen."""
-    pixels = bytes(agg.buffer_rgba())  # type: ignore[no-untyped-call]
+    pixels = bytes(agg.buffer_rgba())
     image = Image.frombytes("RGBA", agg.get_width_height(), pixels).convert("RGB")
     file = io.BytesIO()
     image.quantize(PALETTE, dither=Image.Dither.NONE).save(file, format="png", optimize=True)
@@ -177,7 +177,10 @@ def _legend(canvas: Canvas, all_series: tuple[Series, ...], looks: list[dict[str
         entries = _key(all_series, looks)
     beside = len(entries) > MOST_BELOW
     width = 26 if beside else 44
-    handles = [Line2D([], [], **look, label="\n".join(_shown(line) for line in textwrap.wrap(label, width)) or " ") for label, look in entries]
+    handles = [
+        Line2D([], [], **look, label="\n".join(_shown(line) for line in textwrap.wrap(label, width)) or " ")
+        for label, look in entries
+    ]
     if beside:
         lines = sum(str(handle.get_label()).count("\n") + 1.8 for handle in handles)
         canvas.set_figheight(max(SIZE[1], 0.17 * lines + 0.5))
@@ -199,7 +202,9 @@ def _key(all_series: tuple[Series, ...], looks: list[dict[str, Any]]) -> list[tu
             entries[series.label] = look
         elif len({s.style for s in all_series}) > 1:
             grey = {k: GREY if k in ("color", "markeredgecolor") and v != "white" else v for k, v in look.items()}
-            entries.setdefault(NAMES.get(series.style, series.style), grey | ({"marker": "o"} if series.style in ("measured", "heldout") else {}))
+            entries.setdefault(
+                NAMES.get(series.style, series.style), grey | ({"marker": "o"} if series.style in ("measured", "heldout") else {})
+            )
     return list(entries.items())
 
 

@@ -70,4 +70,5 @@ def _row(claim: Claim) -> list[Text]:
 
 
 def _line(check: Check) -> str:
-    return f"{check.name}: {check.verdict}, theory expects {check.expected}; measured {numbers.measured(check)}, band {numbers.band(check.band)}"
+    found = f"measured {numbers.measured(check)}, band {numbers.band(check.band)}"
+    return f"{check.name}: {check.verdict}, theory expects {check.expected}; {found}"

@@ -25,7 +25,9 @@ def write_all(files: Mapping[Path, bytes]) -> None:
         for path, part in beside.items():
             os.replace(part, path)
     except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {error.strerror}; free some space or name another place with --output") from None
+        raise InvalidInput(
+            f"cannot write {path}: {error.strerror}; free some space or name another place with --output"
+        ) from None
     finally:
         for part in beside.values():
             with contextlib.suppress(OSError):

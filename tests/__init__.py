@@ -1,0 +1,1 @@
+"""Tests of the suite; `tests.claims` holds the claims that it verifies."""

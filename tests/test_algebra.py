@@ -50,7 +50,9 @@ def test_deepnorms_constants_are_the_papers() -> None:
 def test_latex_of_nested_and_scaled_expressions() -> None:
     assert to_latex(LN(x + F(x)), "_{l-1}") == r"\mathrm{LN}\left(x_{l-1} + F\left(x_{l-1}\right)\right)"
     assert to_latex(alpha * (x + RMS(x))) == r"\alpha\,\left(x + \mathrm{RMS}\left(x\right)\right)"
-    assert registry()["pre-ln"].latex == (r"x_{l} = x_{l-1} + F\left(\mathrm{LN}\left(x_{l-1}\right)\right),\qquad y = \mathrm{LN}\left(x_{L}\right)")
+    assert registry()["pre-ln"].latex == (
+        r"x_{l} = x_{l-1} + F\left(\mathrm{LN}\left(x_{l-1}\right)\right),\qquad y = \mathrm{LN}\left(x_{L}\right)"
+    )
 
 
 def test_equal_expressions_are_equal_and_hash_alike() -> None:

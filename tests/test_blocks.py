@@ -213,7 +213,9 @@ def test_attention_equals_torchs(causal: bool, heads: int) -> None:
     cell = Configuration(registry()["pre-ln"], ("attention",), 1, WIDTH, TOKENS, heads, causal)
     x = torch.randn(MEMBERS, TOKENS, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
     found = SublayerApplication(cell, sublayer("attention"), (1, 0), weights)(x)  # type: ignore[arg-type]
-    q, k, v = ((x @ weights.matrices[1, 0, m]).view(MEMBERS, TOKENS, heads, WIDTH // heads).transpose(1, 2) for m in ("WQ", "WK", "WV"))
+    q, k, v = (
+        (x @ weights.matrices[1, 0, m]).view(MEMBERS, TOKENS, heads, WIDTH // heads).transpose(1, 2) for m in ("WQ", "WK", "WV")
+    )
     mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2).reshape(MEMBERS, TOKENS, WIDTH)
     torch.testing.assert_close(found, mixed @ weights.matrices[1, 0, "WO"], rtol=1e-10, atol=1e-12)
 

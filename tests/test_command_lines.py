@@ -98,7 +98,9 @@ def test_both_sides_answer_every_quantity(quantity: str, run: InProcess) -> None
     )
     assert predicted[0] == measured[0] == 0
     rows = [json.loads(answer[1])["rows"] for answer in (predicted, measured)]
-    assert [row["layer"] for row in rows[0]] == [row["layer"] for row in rows[1]] == list(range(quantity.startswith("parameter"), 4))
+    assert (
+        [row["layer"] for row in rows[0]] == [row["layer"] for row in rows[1]] == list(range(quantity.startswith("parameter"), 4))
+    )
 
 
 @pytest.mark.parametrize("engine", ["dense", "matrix-free"])

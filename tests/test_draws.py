@@ -17,7 +17,9 @@ from theory.variants import registry
 CPU = torch.device("cpu")
 
 
-def _normal(seed: int, members: list[int], purpose: str = "weights", dtype: torch.dtype = torch.float64, size: int = 50) -> torch.Tensor:
+def _normal(
+    seed: int, members: list[int], purpose: str = "weights", dtype: torch.dtype = torch.float64, size: int = 50
+) -> torch.Tensor:
     return Draws(seed, members, CPU, dtype).normal(purpose, size)
 
 

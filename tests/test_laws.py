@@ -47,7 +47,9 @@ def _exact(number: Fraction) -> sympy.Rational:
     return sympy.Rational(number.numerator, number.denominator)
 
 
-def _by_hand(name: str, s: Fraction, k: Fraction, a: Fraction, start: Fraction, total: int) -> tuple[list[Fraction], list[Fraction]]:
+def _by_hand(
+    name: str, s: Fraction, k: Fraction, a: Fraction, start: Fraction, total: int
+) -> tuple[list[Fraction], list[Fraction]]:
     """(q_0..q_L, squared gradient at 0..L) with a unit gradient at the output."""
     streams, steps = [start], []
     for _ in range(total):

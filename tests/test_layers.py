@@ -95,7 +95,9 @@ def test_the_matrix_free_squared_gradient_is_the_outer_products() -> None:
 @cache
 def _values(engine: str, name: str) -> dict[str, np.ndarray]:
     """Members 0..239 of a small cell; the engines' seeds differ, so that the samples are independent."""
-    cell = Cell(Configuration(registry()[name], ("attention", "relu"), 3, 32, 4), engine=engine, seed=1 if engine == "dense" else 2)
+    cell = Cell(
+        Configuration(registry()[name], ("attention", "relu"), 3, 32, 4), engine=engine, seed=1 if engine == "dense" else 2
+    )
     return measure(cell, range(240), CPU).values
 
 

@@ -87,7 +87,9 @@ def test_the_gradient_is_orthogonal_to_the_input(kind: str, values: list[float])
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
 def test_torchs_own_norms_agree_at_vanishing_eps(scale: float) -> None:
     x = scale * torch.randn(3, 5, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(normalise(x, "layer"), torch.nn.functional.layer_norm(x, (16,), eps=1e-300), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(
+        normalise(x, "layer"), torch.nn.functional.layer_norm(x, (16,), eps=1e-300), rtol=1e-10, atol=1e-10
+    )
     torch.testing.assert_close(normalise(x, "rms"), torch.nn.functional.rms_norm(x, (16,), eps=1e-300), rtol=1e-10, atol=1e-10)
 
 

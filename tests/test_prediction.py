@@ -88,7 +88,9 @@ def test_deepnorm_by_hand() -> None:
     s = beta**2 * (weights @ (u * ndtr(u)) ** 2)
     k = beta**4 * (weights @ (ndtr(u) + u * density) ** 2)
     chi = (alpha**2 + k) / (alpha**2 + s)
-    np.testing.assert_allclose(_predicted("stream-gradient", _cell("deepnorm", "gelu", depth=8)), chi ** (8.0 - np.arange(9)), rtol=1e-9)
+    np.testing.assert_allclose(
+        _predicted("stream-gradient", _cell("deepnorm", "gelu", depth=8)), chi ** (8.0 - np.arange(9)), rtol=1e-9
+    )
 
 
 CLOSED = [name for name in registry() if name not in ("residual", "deepnorm")]

@@ -38,7 +38,9 @@ def check(**changes: Any) -> Line:
 def figure(**changes: Any) -> Line:
     """A figure with one series of every style."""
     shared = {"x": [2, 4, 8], "y": [1.0, 1.1, 0.9], "group": "relu"}
-    series = [shared | {"label": f"relu {style}", "style": style} for style in ("law", "measured", "statement", "heldout", "reported")]
+    series = [
+        shared | {"label": f"relu {style}", "style": style} for style in ("law", "measured", "statement", "heldout", "reported")
+    ]
     series[1] |= {"low": [0.9, 1.0, -0.8], "high": [1.1, 1.2, 1.0]}
     line = {"name": "depth", "title": "Gradient by depth", "xlabel": "depth L", "ylabel": "E|∂𝓛/∂x_l|²", "series": series}
     return line | {"xscale": "log", "yscale": "log"} | changes

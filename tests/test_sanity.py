@@ -102,7 +102,8 @@ def test_another_weight_variance_is_refused(factor: float, shown: str) -> None:
     """Half the variance (packed q/k/v Xavier), and 10 % too much, of one kind of matrix."""
     good = _good()
     weights = tuple(
-        {key: replace(r, mean_square=r.mean_square * factor) if key[2] == "WV" else r for key, r in batch.items()} for batch in good.weights
+        {key: replace(r, mean_square=r.mean_square * factor) if key[2] == "WV" else r for key, r in batch.items()}
+        for batch in good.weights
     )
     with pytest.raises(InvalidMeasurement, match=rf"sublayer 1, WV: the weights' variance is {shown}.* of the intended one"):
         gate(CELL, replace(good, weights=weights))
@@ -131,5 +132,7 @@ def test_cloned_layers_are_refused() -> None:
 def test_an_underflowing_network_is_refused() -> None:
     """No residual, ReLU: the gradient is 2^(-200) in norm after 400 blocks, float32's smallest number 2^(-149)."""
     cell = Cell(Configuration(registry()["no-residual"], ("relu",), 400, 8, 1, 1), dtype="float32")
-    with pytest.raises(InvalidMeasurement, match="is exactly zero at layer .* in float32: it underflows; use a wider dtype or fewer blocks"):
+    with pytest.raises(
+        InvalidMeasurement, match="is exactly zero at layer .* in float32: it underflows; use a wider dtype or fewer blocks"
+    ):
         gate(cell, measure(cell, range(2), CPU))

@@ -37,7 +37,9 @@ def test_independent_cells_add_their_variances() -> None:
     """The difference of two cells' means has the variance of Welch's test."""
     draw = np.random.default_rng(0)
     one, other = draw.normal(size=(20, 1)), draw.normal(scale=3, size=(30, 1))
-    found = estimate(lambda means: means["a"]["g"][..., :1] - means["b"]["g"][..., :1], {"a": {"g": one}, "b": {"g": other}}, 0.95)
+    found = estimate(
+        lambda means: means["a"]["g"][..., :1] - means["b"]["g"][..., :1], {"a": {"g": one}, "b": {"g": other}}, 0.95
+    )
     half = student.ppf(0.975, 19) * np.sqrt(one.var(ddof=1) / 20 + other.var(ddof=1) / 30)
     assert found.high[0] - found.value[0] == pytest.approx(half, rel=1e-9)
 
@@ -168,7 +170,9 @@ def test_half_open_bands() -> None:
     assert judge(_interval(0.5, 0.9), above) is Verdict.REFUTED
 
 
-@pytest.mark.parametrize(("low", "high", "reason"), [(0.0, 1.0, "  "), (1.0, 1.0, "why"), (2.0, 1.0, "why"), (float("nan"), 1.0, "why")])
+@pytest.mark.parametrize(
+    ("low", "high", "reason"), [(0.0, 1.0, "  "), (1.0, 1.0, "why"), (2.0, 1.0, "why"), (float("nan"), 1.0, "why")]
+)
 def test_a_band_needs_ends_and_a_reason(low: float, high: float, reason: str) -> None:
     with pytest.raises(ValueError, match="a band needs low < high and a reason"):
         Band(low, high, reason)

@@ -1,0 +1,1 @@
+"""The deriving side: expression → recursions → laws and predictions."""

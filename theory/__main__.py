@@ -6,7 +6,16 @@ import argparse
 import json
 import sys
 
-from theory.commands import SCHEMA, Parser, add_configuration, configuration, leave_in_one_line, rows_as_json, rows_as_table, sublayer_names
+from theory.commands import (
+    SCHEMA,
+    Parser,
+    add_configuration,
+    configuration,
+    leave_in_one_line,
+    rows_as_json,
+    rows_as_table,
+    sublayer_names,
+)
 from theory.variants import load, registry
 
 

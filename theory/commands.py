@@ -32,12 +32,18 @@ def sublayer_names(text: str) -> tuple[str, ...]:
 
 def add_configuration(parser: argparse.ArgumentParser) -> None:
     """The flags that ``predict`` and ``measure`` have in common."""
-    parser.add_argument("variant", help="name of a variant (see: python -m theory list), or path of a .py file that defines VARIANT")
-    parser.add_argument("--sublayers", type=sublayer_names, default=("relu",), help="the block's sublayers, such as relu or attention,gelu")
+    parser.add_argument(
+        "variant", help="name of a variant (see: python -m theory list), or path of a .py file that defines VARIANT"
+    )
+    parser.add_argument(
+        "--sublayers", type=sublayer_names, default=("relu",), help="the block's sublayers, such as relu or attention,gelu"
+    )
     parser.add_argument("--depth", type=int, default=24, help="number of blocks L (default: %(default)s)")
     parser.add_argument("--width", type=int, default=256, help="width d of the residual stream (default: %(default)s)")
     parser.add_argument("--tokens", type=int, default=8, help="tokens n in a sequence (default: %(default)s)")
-    parser.add_argument("--heads", type=int, help="attention heads; must divide the width (default: 4, or the largest of 2, 1 that does)")
+    parser.add_argument(
+        "--heads", type=int, help="attention heads; must divide the width (default: 4, or the largest of 2, 1 that does)"
+    )
     parser.add_argument("--causal", action="store_true", help="mask later tokens in attention")
     parser.add_argument("--gain", type=float, default=1.0, help="weight variance times fan-in (default: %(default)s)")
     parser.add_argument("--expansion", type=int, default=1, help="hidden width over width (default: %(default)s)")
@@ -102,7 +108,9 @@ def leave_in_one_line(main: Callable[[], None]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        message = f"cannot write or read {error.filename or 'the output'}: {error.strerror}; free some space or name another place"
+        message = (
+            f"cannot write or read {error.filename or 'the output'}: {error.strerror}; free some space or name another place"
+        )
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
     return 2

@@ -85,5 +85,7 @@ def _sensitivity(step: Walk) -> float:
     moved = []
     for factor in (np.exp(change), np.exp(-change)):
         streams = {pair: factor * moment for pair, moment in step.streams.items()}
-        moved.append(float(Walk(step.targets, streams, step.carrier, step.coefficient, step.sublayer).outgoing()["x", "x"].mean()))
+        moved.append(
+            float(Walk(step.targets, streams, step.carrier, step.coefficient, step.sublayer).outgoing()["x", "x"].mean())
+        )
     return float(np.log(moved[0] / moved[1])) / (2 * change)

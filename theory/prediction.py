@@ -71,7 +71,8 @@ class Quantity:
             values = self.read(profile(configuration, tokens))
         if not np.all(np.isfinite(values)):
             raise InvalidInput(
-                f"{self.name} of {configuration.variant.name} overflows at depth {configuration.depth}: use fewer blocks or a smaller gain"
+                f"{self.name} of {configuration.variant.name} overflows at depth {configuration.depth}: "
+                "use fewer blocks or a smaller gain"
             )
         return [{"layer": self.first_layer + k, "mean": v, "low": v, "high": v} for k, v in enumerate(values)]
 

@@ -64,7 +64,9 @@ def extrapolates(sweep: Sweep, name: str, row: int, band: Band, expected: Verdic
     )
 
 
-def exponent_in_depth(sweep: Sweep, name: str, row: int, band: Band, of: str, expected: Verdict = SUPPORTED, power: float = 1.0) -> Check:
+def exponent_in_depth(
+    sweep: Sweep, name: str, row: int, band: Band, of: str, expected: Verdict = SUPPORTED, power: float = 1.0
+) -> Check:
     """Exponent in L of one row, fitted without the largest depth."""
     fitted = sweep.labels[:-1]
     what = "norm" if power == 0.5 else "square"
@@ -78,7 +80,9 @@ def exponent_in_depth(sweep: Sweep, name: str, row: int, band: Band, of: str, ex
     )
 
 
-def ratio_of_rows(sweep: Sweep, what: str, name: str, rows: tuple[int, int], band: Band, of: str, expected: Verdict, power: float = 1.0) -> Check:
+def ratio_of_rows(
+    sweep: Sweep, what: str, name: str, rows: tuple[int, int], band: Band, of: str, expected: Verdict, power: float = 1.0
+) -> Check:
     """Row over row of the deepest network; ``power`` 1/2 turns squares into norms."""
     return Check(
         name=f"{what}, {sweep.name}",

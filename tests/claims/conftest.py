@@ -70,7 +70,14 @@ def progress(request: pytest.FixtureRequest) -> Iterator[Progress]:
     with capture.global_and_fixture_disabled():
         console = Console(file=sys.stderr)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        bars = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False, disable=not console.is_terminal)
+        bars = Progress(
+            *columns,
+            console=console,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            disable=not console.is_terminal,
+        )
         bars.start()
     yield bars
     bars.stop()
@@ -80,14 +87,21 @@ def progress(request: pytest.FixtureRequest) -> Iterator[Progress]:
 def laboratory(request: pytest.FixtureRequest, profile: Profile, progress: Progress) -> Laboratory:
     """The session's ensembles."""
     networks = progress.add_task("networks", total=None)
-    return Laboratory(device_named(request.config.getoption("--device")), profile.budget, lambda added: progress.advance(networks, added))
+    return Laboratory(
+        device_named(request.config.getoption("--device")), profile.budget, lambda added: progress.advance(networks, added)
+    )
 
 
 @pytest.fixture(scope="session")
 def recorder(request: pytest.FixtureRequest, profile: Profile, laboratory: Laboratory) -> Iterator[Recorder]:
     """The session's results; an interrupted run keeps what it had, and the next one goes on from there."""
-    planned = [item.callspec.params["claim_id"] for item in request.session.items if isinstance(item, pytest.Function)]
-    command = "tox run -e verify -- " + " ".join(request.config.invocation_params.args[1:])
-    record = Recorder(Path(request.config.getoption("--results")), header(profile.name, profile.seed, laboratory.device, planned, command))
+    config = request.config
+    planned = [str(item.callspec.params["claim_id"]) for item in request.session.items if isinstance(item, pytest.Function)]
+    command = f"tox run -e verify -- --profile {profile.name} --device {laboratory.device.type} --seed {profile.seed}"
+    if config.getoption("-k"):
+        command += f" -k '{config.getoption('-k')}'"
+    record = Recorder(
+        Path(config.getoption("--results")), header(profile.name, profile.seed, laboratory.device, planned, command)
+    )
     yield record
     record.close(complete=set(planned) <= set(record.finished))

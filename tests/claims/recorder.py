@@ -92,7 +92,9 @@ def _finished_before(candidates: tuple[Path, ...], header: dict[str, Any]) -> di
         lines = _lines(path)
         if not lines or lines[-1].get("kind") == "end":
             continue
-        same = all(lines[0].get(key) == header[key] for key in ("schema", "profile", "seed", "device", "code", "corpus", "versions"))
+        same = all(
+            lines[0].get(key) == header[key] for key in ("schema", "profile", "seed", "device", "code", "corpus", "versions")
+        )
         if same:
             wanted = set(header["planned"])
             return {r["id"]: r for r in lines[1:] if r.get("kind") == "claim" and r["id"] in wanted and r["error"] is None}

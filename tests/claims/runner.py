@@ -67,7 +67,14 @@ def run(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
     try:
         found = _measure(claim, laboratory)
     except InvalidMeasurement as fault:
-        found = {"verdict": str(Verdict.INCONCLUSIVE), "passed": False, "checks": [], "figures": [], "table": None, "error": str(fault)}
+        found = {
+            "verdict": str(Verdict.INCONCLUSIVE),
+            "passed": False,
+            "checks": [],
+            "figures": [],
+            "table": None,
+            "error": str(fault),
+        }
         found["sanity"] = {"passed": False, "checks": [str(fault)]}
     return _statement(claim) | found | {"seconds": round(time.monotonic() - started, 2)}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -133,9 +133,9 @@ def over_layers(
     return [*series, _points(f"{sweep.name}: measured", "measured", layers, found, sweep.name)]
 
 
-def statement_line(label: str, x: list[float], y: list[float]) -> dict[str, Any]:
+def statement_line(label: str, x: Sequence[float], y: Sequence[float]) -> dict[str, Any]:
     """What the statement says, as a line."""
-    return {"label": label, "style": "statement", "x": x, "y": y}
+    return {"label": label, "style": "statement", "x": list(x), "y": list(y)}
 
 
 def _interval(readings: Array, power: float) -> tuple[float, float, float]:
@@ -152,4 +152,12 @@ def _points(label: str, style: str, x: Any, found: list[tuple[float, float, floa
 def figure(name: str, title: str, xlabel: str, ylabel: str, scales: str, series: list[dict[str, Any]]) -> dict[str, Any]:
     """A figure's record; ``scales`` such as ``log-log`` or ``linear-log`` (x first)."""
     xscale, yscale = scales.split("-")
-    return {"name": name, "title": title, "xlabel": xlabel, "ylabel": ylabel, "xscale": xscale, "yscale": yscale, "series": series}
+    return {
+        "name": name,
+        "title": title,
+        "xlabel": xlabel,
+        "ylabel": ylabel,
+        "xscale": xscale,
+        "yscale": yscale,
+        "series": series,
+    }

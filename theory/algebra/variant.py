@@ -130,8 +130,12 @@ def _validate_nodes(variant: Variant, where: str) -> None:
     if not sublayers:
         raise InvalidInput(f"{where}: the update holds no sublayer F, so there is nothing to normalise around")
     if len(sublayers) > 1:
-        raise InvalidInput(f"{where}: {' and '.join(sublayers)} are two sublayers in one step; a step has one, further ones come with --sublayers")
+        raise InvalidInput(
+            f"{where}: {' and '.join(sublayers)} are two sublayers in one step; give it one, and the others with --sublayers"
+        )
     if Stream("x") not in walk(variant.read_out):
-        raise InvalidInput(f"{where}: the read-out does not use the stream x, whose gradient is measured; call the stream that it uses x")
+        raise InvalidInput(
+            f"{where}: the read-out does not use the stream x, whose gradient is measured; call the stream that it uses x"
+        )
     if any(isinstance(node, Sublayer) for node in walk(variant.read_out)):
         raise InvalidInput(f"{where}: the read-out holds a sublayer; it may only combine and normalise streams")

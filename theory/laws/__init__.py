@@ -1,0 +1,1 @@
+"""Recursions, closed forms, asymptotic classes, proofs, derivations."""

@@ -29,16 +29,21 @@ def derivation(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> li
     homogeneous = all(maps.homogeneous for maps in sublayers)
     law = closed_form(variant, max(1, len(sublayers)), homogeneous)
     steps = [
-        DerivationStep("Equation", f"{variant.source}. Written once; everything below is read off it.", variant.latex, variant.equation),
+        DerivationStep(
+            "Equation", f"{variant.source}. Written once; everything below is read off it.", variant.latex, variant.equation
+        ),
         DerivationStep(
             "Model",
             "Weights are independent with zero mean, fresh in every sublayer; the width goes to infinity, so a norm divides by a "
-            "deterministic root mean square and sublayer outputs are uncorrelated with the stream. s² = E|F(x̂)|²/d at a normalised "
-            "input, κ² = E|J_Fᵀv|²/|v|².",
+            "deterministic root mean square and sublayer outputs are uncorrelated with the stream. s² = E|F(x̂)|²/d at a "
+            "normalised input, κ² = E|J_Fᵀv|²/|v|².",
         ),
     ]
     if isinstance(law, NoClosedForm):
-        return [*steps, DerivationStep("No closed form", f"{law}. The numeric recursion over the same walk still holds: predict uses it.")]
+        return [
+            *steps,
+            DerivationStep("No closed form", f"{law}. The numeric recursion over the same walk still holds: predict uses it."),
+        ]
     for number, step in enumerate(law.steps, start=1):
         steps += _walk_steps(law, step, number)
     steps += _closed_steps(law)
@@ -66,13 +71,15 @@ def _walk_steps(law: Law, step: Step, number: int) -> Iterable[DerivationStep]:
         )
     yield DerivationStep(
         f"Forward recursion{where}",
-        "A norm at the end of the step fixes the stream at q = 1." if step.forward == 1 else "One step of the stream's second moment q.",
+        "A norm at the end of the step fixes the stream at q = 1."
+        if step.forward == 1
+        else "One step of the stream's second moment q.",
         *_formula(r"q'", step.forward, "q'"),
     )
     yield DerivationStep(
         f"Backward{where}",
-        "Reverse mode on second moments: a sum copies the gradient, a norm divides it by its root mean square (its projection is of "
-        "order 1/d), J_Fᵀ multiplies its square by κ² and decorrelates it, so direct path and branch add in square.",
+        "Reverse mode on second moments: a sum copies the gradient, a norm divides it by its root mean square (its projection is "
+        "of order 1/d), J_Fᵀ multiplies its square by κ² and decorrelates it, so direct path and branch add in square.",
         *_formula(r"\chi", step.backward, "χ"),
     )
 
@@ -82,7 +89,9 @@ def _is_normed(variant: Variant, node: object) -> bool:
 
 
 def _closed_steps(law: Law) -> Iterable[DerivationStep]:
-    yield DerivationStep("Solve forward", "First-order linear recursion with constant coefficients.", *_formula("q_l", law.stream))
+    yield DerivationStep(
+        "Solve forward", "First-order linear recursion with constant coefficients.", *_formula("q_l", law.stream)
+    )
     yield DerivationStep(
         "Multiply backward",
         "The blocks' gains at q_j, multiplied from l to L − 1; linear factors in j give ratios of Gamma functions.",
@@ -101,8 +110,8 @@ def _closed_steps(law: Law) -> Iterable[DerivationStep]:
     )
     yield DerivationStep(
         "Proof",
-        f"Closed form and iterated recursion agree exactly at {law.proof.points} random rational points, depths {law.proof.depths} "
-        "(rational functions that agree there are equal: Schwartz–Zippel).",
+        f"Closed form and iterated recursion agree exactly at {law.proof.points} random rational points, "
+        f"depths {law.proof.depths} (rational functions that agree there are equal: Schwartz–Zippel).",
     )
 
 
@@ -139,16 +148,21 @@ def values_of(law: Law, sublayers: tuple[SublayerMaps, ...]) -> dict[sympy.Symbo
 def _numeric_steps(law: Law, sublayers: tuple[SublayerMaps, ...]) -> Iterable[DerivationStep]:
     names = ",".join(maps.name for maps in sublayers)
     if law.variant.gain != 1:
-        yield DerivationStep(f"Sublayers {names}", "The initial gain follows the depth, and s² and κ² with it: predict has the numbers.")
+        yield DerivationStep(
+            f"Sublayers {names}", "The initial gain follows the depth, and s² and κ² with it: predict has the numbers."
+        )
         return
     values = values_of(law, sublayers)
     if values is None:
-        yield DerivationStep(f"Sublayers {names}", "Attention's s² and κ² depend on how alike the tokens are: predict has the numeric recursion.")
+        yield DerivationStep(
+            f"Sublayers {names}", "Attention's s² and κ² depend on how alike the tokens are: predict has the numeric recursion."
+        )
         return
     parts = [f"{plain(symbol)} = {plain(value)} ≈ {float(value):.6f}" for symbol, value in values.items()]
     yield DerivationStep(
         f"Sublayers {names}",
-        "Gaussian moments at a normalised input, unit gain (Stein's lemma; quadrature where there is no closed form): " + ", ".join(parts),
+        "Gaussian moments at a normalised input, unit gain (Stein's lemma; quadrature where there is no closed form): "
+        + ", ".join(parts),
         r",\quad ".join(f"{sympy.latex(symbol)} = {sympy.latex(value)}" for symbol, value in values.items()),
         ", ".join(parts),
     )

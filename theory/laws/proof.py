@@ -26,7 +26,9 @@ class Proof:
     depths: tuple[int, ...]
 
 
-def prove(forward: sympy.Expr, backward: sympy.Expr, stream: sympy.Expr, gradient: sympy.Expr, seed: int = 0, points: int = 6) -> Proof:
+def prove(
+    forward: sympy.Expr, backward: sympy.Expr, stream: sympy.Expr, gradient: sympy.Expr, seed: int = 0, points: int = 6
+) -> Proof:
     """Iterate q ↦ forward(q) and multiply backward(q) exactly; compare with ``stream`` and ``gradient``.
 
     Args:

@@ -7,7 +7,7 @@ power of x after the other, down to E[φ^b Φ^c], which is known in closed form 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import sympy
 
@@ -26,7 +26,7 @@ def gaussian_expectation(polynomial: sympy.Expr) -> sympy.Expr:
     return sympy.simplify(sum(coefficient * _monomial(*powers) for powers, coefficient in poly.terms()))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _monomial(a: int, b: int, c: int) -> sympy.Expr:
     """E[x^a φ^b Φ^c]. Stein on the remaining factor: E[x·x^{a-1}φ^bΦ^c] = q E[(x^{a-1}φ^bΦ^c)']."""
     if a == 0:

@@ -17,7 +17,7 @@ def _read(profile: Profile) -> list[float]:
 
 QUANTITY = Quantity(
     name="branch-variance",
-    definition="variance over the width of what enters block l's last sublayer, mean over tokens (its mean square at infinite width)",
+    definition="variance over the width of what enters block l's last sublayer, mean over tokens",
     read=_read,
     first_layer=1,
 )

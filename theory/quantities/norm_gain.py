@@ -1,7 +1,5 @@
 """What a block's outermost norm multiplies a gradient by."""
 
-import numpy as np
-
 from theory.algebra import Norm
 from theory.prediction import Profile, Quantity
 

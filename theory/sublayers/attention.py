@@ -60,7 +60,8 @@ def _weights(moments: Array, variances: Variances, causal: bool) -> tuple[Array,
         raise InvalidInput("attention's moments overflow: use a smaller gain")
     if not np.allclose(np.diagonal(moments), 1.0, atol=1e-8):
         raise InvalidInput(
-            "attention's recursion holds for a normalised input only: choose a variant that normalises what enters the sublayer, or measure instead"
+            "attention's recursion holds for a normalised input only: choose a variant that normalises what enters "
+            "the sublayer, or measure instead"
         )
     logits = variances["WQ"] * variances["WK"]
     partition = _series(moments, lambda p: _masked(moments**p, causal), logits, logits)

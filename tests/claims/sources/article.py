@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from empirical.estimands import count_positive, log_ratio, reading, slope_on
+from empirical.estimands import count_positive, log_bend, reading, slope_on
 from empirical.verdicts import Band
 from tests.claims.checks import follows_law, lower, ratio_of_rows
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
@@ -27,18 +27,21 @@ def jacobian_product(profile: Profile) -> Claim:
         kappa = 0.5 * np.log10(0.5)
         return Check(
             f"log10 of the norm per block going down, {sweep.name}",
-            lambda means: -slope_on(sweep.deepest, GRADIENT, layers, power=0.5 / np.log(10))(means),
+            slope_on(sweep.deepest, GRADIENT, layers, power=-0.5 / np.log(10)),
             (sweep.deepest,),
-            Band(kappa - 0.006, kappa + 0.006, "½ log10 κ² exactly in the mean; ± 0.006 a block is the slope's resolution over 64 blocks (4 %)"),
+            Band(
+                kappa - 0.006,
+                kappa + 0.006,
+                "½ log10 κ² exactly in the mean; ± 0.006 a block is the slope's resolution over 64 blocks (4 %)",
+            ),
             "law",
         )
 
     def straight(sweep: Sweep) -> Check:
         """Twice the log ratio over the upper half is the log ratio over all: a power ρ^L."""
-        halves = log_ratio(sweep.deepest, GRADIENT, 32, 64), log_ratio(sweep.deepest, GRADIENT, 0, 64)
         return Check(
             f"norm over 64 blocks against its extrapolation from the upper 32, {sweep.name}",
-            lambda means: 0.5 * (halves[1](means) - 2 * halves[0](means)),
+            log_bend(sweep.deepest, GRADIENT, (0, 32, 64), power=0.5),
             (sweep.deepest,),
             Band(0.5, 2.0, "ρ^L over 64 blocks spans ten decades: a factor two is straight to 0.005 decades a block"),
             "statement",
@@ -53,7 +56,9 @@ def jacobian_product(profile: Profile) -> Claim:
         source=ARTICLE,
         reading="The norm of the stream gradient is a straight line in l on a logarithmic scale, with slope ½ log10 κ²; in float32 it is exactly "
         "zero beyond the depth where κ^m crosses half of the smallest subnormal number.",
-        law=gradient_law("no-residual", "κ^(2m) for homogeneous sublayers; in float32 exactly 0 beyond m = log(2^-150)/log κ blocks."),
+        law=gradient_law(
+            "no-residual", "κ^(2m) for homogeneous sublayers; in float32 exactly 0 beyond m = log(2^-150)/log κ blocks."
+        ),
         cells={label: cell for sweep in (*sweeps, single) for label, cell in sweep.cells.items()},
         checks=(
             *(straight(sweep) for sweep in sweeps),
@@ -170,7 +175,10 @@ def residual_keeps_order_one(profile: Profile) -> Claim:
 @claim
 def variance_drift(profile: Profile) -> Claim:
     """Supported: (1 + s²)^l."""
-    small, unit = Sweep("residual-only", "relu", (40,), profile.seed, gain=0.3), Sweep("residual-only", "relu", (16,), profile.seed)
+    small, unit = (
+        Sweep("residual-only", "relu", (40,), profile.seed, gain=0.3),
+        Sweep("residual-only", "relu", (16,), profile.seed),
+    )
     name = "branch-variance"
     return Claim(
         id="variance-drift",
@@ -223,7 +231,10 @@ def variance_drift(profile: Profile) -> Claim:
 @claim
 def norm_pins_variance(profile: Profile) -> Claim:
     """Supported; RMSNorm fixes the second moment, so its variance is 1 − O(1/d)."""
-    layer, rms = Sweep("pre-ln", "relu", (40,), profile.seed, width=64), Sweep("pre-rmsnorm", "relu", (40,), profile.seed, width=64)
+    layer, rms = (
+        Sweep("pre-ln", "relu", (40,), profile.seed, width=64),
+        Sweep("pre-rmsnorm", "relu", (40,), profile.seed, width=64),
+    )
     name = "branch-variance"
     return Claim(
         id="norm-pins-variance",
@@ -268,7 +279,13 @@ def norm_pins_variance(profile: Profile) -> Claim:
             )
         ],
         reported=(
-            {"what": "variance at the last block, LayerNorm", "source": "the article", "value": "1.000", "ours": "1 exactly", "note": UNPUBLISHED},
+            {
+                "what": "variance at the last block, LayerNorm",
+                "source": "the article",
+                "value": "1.000",
+                "ours": "1 exactly",
+                "note": UNPUBLISHED,
+            },
             {
                 "what": "variance at the last block, RMSNorm",
                 "source": "the article",

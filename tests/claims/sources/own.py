@@ -16,7 +16,9 @@ GRADIENT, DEPTH = "stream-gradient", 24
 def tokenwise_profile(profile: Profile) -> Claim:
     """Supported: every layer within 10 %, interval included."""
     band = Band(
-        1 / 1.1, 1.1, "10 % at every layer, the accuracy that the suite sets itself; finite width (V ≤ 0.78) takes up to 7.6 % of it at d = 256"
+        1 / 1.1,
+        1.1,
+        "10 % at every layer, the accuracy that the suite sets itself; finite width (V ≤ 0.78) takes up to 7.6 % of it at d = 256",
     )
     sweeps = [Sweep(variant, name, (DEPTH,), profile.seed) for variant in ("post-ln", "pre-ln") for name in profile.sublayers]
     return Claim(

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from empirical.blocks import normalise
-from empirical.estimands import excess_exponent, local_exponents, reading, slope_on
+from empirical.estimands import excess_exponent, local_exponents, log_reading, log_relative, reading, slope_on
 from empirical.verdicts import Band
 from tests.claims.checks import exponent_in_depth, extrapolates, follows_law, lower, ratio_of_rows, upper
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
@@ -16,13 +16,21 @@ from tests.claims.texts import ISOTROPIC, REVIEW, TEXT
 
 GRADIENT = "stream-gradient"
 _GROWTH = Band(0.75, 1.25, "growth in proportion to L − l + 1 has exponent 1; ± 1/4 admits lower-order terms at these depths")
-_FLAT = Band(-0.05, 0.05, "a flat law has exponent 0; finite width adds less than 0.02 at d = 256 (2 Σ V/d grows like log L); the rest is resolution")
-_HELD_OUT = Band(1 / 1.1, 1.1, "a power law's fit has to reach the held-out depth within 10 %: curvature of the exact law plus finite width")
+_FLAT = Band(
+    -0.05,
+    0.05,
+    "a flat law has exponent 0; finite width adds less than 0.02 at d = 256 (2 Σ V/d grows like log L); the rest is resolution",
+)
+_HELD_OUT = Band(
+    1 / 1.1, 1.1, "a power law's fit has to reach the held-out depth within 10 %: curvature of the exact law plus finite width"
+)
 
 
 def _attention(profile: Profile, variant: str = "post-ln", source: str = "isotropic", causal: bool = False) -> Sweep:
     """A 24-block Transformer, d = 128, n = 64, 4 heads."""
-    return Sweep(variant, "attention,gelu", (24,), profile.seed, 128, 64, 4, causal, source=source, engine="dense", dtype="float32")
+    return Sweep(
+        variant, "attention,gelu", (24,), profile.seed, 128, 64, 4, causal, source=source, engine="dense", dtype="float32"
+    )
 
 
 def _cells(*sweeps: Sweep) -> dict:
@@ -107,7 +115,11 @@ def post_ln_growth_typical(profile: Profile) -> Claim:
 def growth_is_pre_ln(profile: Profile) -> Claim:
     """Supported: the law O(L − l + 1) holds, for the other placement, in square."""
     sweeps = [Sweep("pre-ln", name, profile.depths, profile.seed) for name in ("linear", "relu")]
-    band = Band(0.9, 1.1, "linear growth has exponent 1; finite width adds up to 2 Σ V/d (5 % at d = 256) to the ratio, 0.02 to its exponent")
+    band = Band(
+        0.9,
+        1.1,
+        "linear growth has exponent 1; finite width adds up to 2 Σ V/d (5 % at d = 256) to the ratio, 0.02 to its exponent",
+    )
     return Claim(
         id="growth-is-pre-ln",
         group="gradients",
@@ -190,7 +202,9 @@ def pre_ln_flat_across_layers(profile: Profile) -> Claim:
     sweep = Sweep("pre-ln", "relu", (profile.depths[-1],), profile.seed)
     depth = profile.depths[-1]
     root = 2**0.5
-    flat = Band(1 / root, root, "flat within a factor √2 of norm, the most that the upper half of a stack can differ by (q_L < 2 q_{L/2})")
+    flat = Band(
+        1 / root, root, "flat within a factor √2 of norm, the most that the upper half of a stack can differ by (q_L < 2 q_{L/2})"
+    )
     x = np.log(sweep.predicted("stream-moment", depth))
     return Claim(
         id="pre-ln-flat-across-layers",
@@ -200,7 +214,9 @@ def pre_ln_flat_across_layers(profile: Profile) -> Claim:
         source=REVIEW,
         reading="Flat in l at fixed L: norms of the stream gradient at two layers of one network within √2 of each other; over the upper "
         "half, and over the whole stack.",
-        law=gradient_law("pre-ln", "Falls as 1/q_l along the stream: exponent −1/2 of the norm in q_l = q_0 + s² l.", homogeneous=True),
+        law=gradient_law(
+            "pre-ln", "Falls as 1/q_l along the stream: exponent −1/2 of the norm in q_l = q_0 + s² l.", homogeneous=True
+        ),
         cells=_cells(sweep),
         checks=(
             ratio_of_rows(sweep, "norm at L/2 over norm at L", GRADIENT, (depth // 2, depth), flat, "statement", SUPPORTED, 0.5),
@@ -209,7 +225,11 @@ def pre_ln_flat_across_layers(profile: Profile) -> Claim:
                 f"exponent of the norm in q_l over all layers, {sweep.name}",
                 slope_on(sweep.deepest, GRADIENT, x, power=0.5),
                 (sweep.deepest,),
-                Band(-0.55, -0.45, "exponent −1/2; finite width adds 2 Σ V/d + v = 8 % over a factor q_L/q_0 = 33 in q, 0.02 in the exponent"),
+                Band(
+                    -0.55,
+                    -0.45,
+                    "exponent −1/2; finite width adds 2 Σ V/d + v = 8 % over a factor q_L/q_0 = 33 in q, 0.02 in the exponent",
+                ),
                 "law",
             ),
             follows_law(sweep, GRADIENT),
@@ -257,7 +277,9 @@ def post_ln_lower_tens_of_times(profile: Profile) -> Claim:
             ratio_of_rows(bidirectional, "square at 0 over square at L", GRADIENT, ends, tens, "statement", REFUTED),
             ratio_of_rows(isotropic, "square at 0 over square at L", GRADIENT, ends, tens, "statement", REFUTED),
             ratio_of_rows(causal, "norm at 0 over norm at L", GRADIENT, ends, tens, "statement", REFUTED, 0.5),
-            ratio_of_rows(causal, "square of W₂'s gradient, block 1 over block L", "parameter-gradient", (0, 23), tens, "statement", REFUTED),
+            ratio_of_rows(
+                causal, "square of W₂'s gradient, block 1 over block L", "parameter-gradient", (0, 23), tens, "statement", REFUTED
+            ),
         ),
         expected=BY_CONDITION,
         assumptions=TEXT,
@@ -301,7 +323,9 @@ def norm_amplifies(profile: Profile) -> Claim:
         source=REVIEW,
         reading="The norm of a Post-LN step multiplies a gradient by |N(v)|/|v| (apart from its projection); amplifying means a factor above 1. "
         "Sublayers at unit gain, and with a tenth of the weight variance (small outputs).",
-        law=step_law("post-ln", "The norm's own factor is 1/√(1 + s²) < 1: the smaller the sublayer's output, the closer to 1, from below."),
+        law=step_law(
+            "post-ln", "The norm's own factor is 1/√(1 + s²) < 1: the smaller the sublayer's output, the closer to 1, from below."
+        ),
         cells=_cells(*sweeps, small),
         checks=(
             *(
@@ -318,9 +342,13 @@ def norm_amplifies(profile: Profile) -> Claim:
             *(
                 Check(
                     f"gain of the last block's norm over 1/√(1+s²), {sweep.name}",
-                    lambda means, sweep=sweep: np.log(means[sweep.deepest][name][..., -1:] / sweep.predicted(name, 4)[-1]),
+                    log_relative(sweep.deepest, name, sweep.predicted(name, 4), slice(-1, None)),
                     (sweep.deepest,),
-                    Band(0.98, 1.02, "finite width: the length of x + F fluctuates by 3 (4s²+…)/8d < 1 % at d = 256; plus 1 % resolution"),
+                    Band(
+                        0.98,
+                        1.02,
+                        "finite width: the length of x + F fluctuates by 3 (4s²+…)/8d < 1 % at d = 256; plus 1 % resolution",
+                    ),
                     "law",
                     logarithm=True,
                 )
@@ -369,7 +397,7 @@ def pre_ln_near_identity(profile: Profile) -> Claim:
             *(
                 Check(
                     f"relative step of block {block}, {sweep.name}",
-                    lambda means, block=block: 0.5 * np.log(means[sweep.deepest][name][..., block - 1, None]),
+                    log_reading(sweep.deepest, name, block - 1, 0.5),
                     (sweep.deepest,),
                     near,
                     "statement",
@@ -382,7 +410,11 @@ def pre_ln_near_identity(profile: Profile) -> Claim:
                 f"exponent of the relative step in q, {sweep.name}",
                 slope_on(sweep.deepest, name, np.log(law), power=0.5),
                 (sweep.deepest,),
-                Band(-0.55, -0.45, "exponent −1/2; the fluctuating length adds E[1/q] − 1/q of relative order 2/d; the rest is resolution"),
+                Band(
+                    -0.55,
+                    -0.45,
+                    "exponent −1/2; the fluctuating length adds E[1/q] − 1/q of relative order 2/d; the rest is resolution",
+                ),
                 "law",
             ),
             follows_law(sweep, name),
@@ -411,7 +443,10 @@ def _scale_response(seed: int, members: int) -> dict[str, np.ndarray]:
     centred = x - x.mean(dim=-1, keepdim=True)
     layer_norm = torch.nn.functional.layer_norm(x, (64,), eps=0.0)
     apart = (layer_norm - normalise(centred, "rms")).abs().amax(dim=-1)
-    return {"response": torch.stack([printed[0] / printed[1], rooted[0] / rooted[1]], dim=1).numpy(), "apart": apart[:, None].numpy()}
+    return {
+        "response": torch.stack([printed[0] / printed[1], rooted[0] / rooted[1]], dim=1).numpy(),
+        "apart": apart[:, None].numpy(),
+    }
 
 
 @claim
@@ -428,7 +463,9 @@ def rmsnorm_definition(profile: Profile) -> Claim:
         law={"latex": r"\mathrm{RMS}(x) = \sqrt{\tfrac1n \textstyle\sum_i x_i^2}", "text": "Zhang & Sennrich 2019, equation 4."},
         cells={"x": lambda members: _scale_response(profile.seed, members)},
         checks=(
-            Check("|N(2x)|/|N(x)| as printed", reading("x", "response", 0), ("x",), invariant, "statement", REFUTED, predicted=0.5),
+            Check(
+                "|N(2x)|/|N(x)| as printed", reading("x", "response", 0), ("x",), invariant, "statement", REFUTED, predicted=0.5
+            ),
             Check("|N(2x)|/|N(x)| with the root", reading("x", "response", 1), ("x",), invariant, "law", predicted=1.0),
             Check(
                 "largest difference of torch's LayerNorm(x) and RMSNorm(x − mean)",

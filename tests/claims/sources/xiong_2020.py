@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from empirical.estimands import local_exponents, log_relative
 from empirical.verdicts import Band
 from tests.claims.checks import exponent_in_depth, extrapolates, follows_law, ratio_of_rows, upper
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.laws import gradient_law
 from tests.claims.sweeps import Sweep, figure, over_depth, over_layers, statement_line
 from tests.claims.texts import ISOTROPIC, TEXT, XIONG
-from empirical.estimands import local_exponents, log_relative
 
 GRADIENT, PARAMETER = "stream-gradient", "parameter-gradient"
 
@@ -27,7 +27,8 @@ def last_layer_gradient(profile: Profile) -> Claim:
         reading="The bound's dependence on depth read as the typical gradient's: exponents 0 and −1/2 of the norm in L. (Its dependence on d is "
         "loose by √(d ln d): the typical norm is √(d/2)·√(2/3) for one token.)",
         law=gradient_law(
-            "pre-ln", "Square of W₂'s gradient = moment of its input × moment of its output's gradient: 1/q_L = 1/(1 + L/2) for Pre-LN."
+            "pre-ln",
+            "Square of W₂'s gradient = moment of its input × moment of its output's gradient: 1/q_L = 1/(1 + L/2) for Pre-LN.",
         ),
         cells=post.cells | pre.cells,
         checks=(
@@ -39,7 +40,9 @@ def last_layer_gradient(profile: Profile) -> Claim:
                 Band(-0.55, -0.45, "1/√(1 + L/2) reaches exponent −1/2 from above: −0.478 between 32 and 64; plus resolution"),
                 "statement",
             ),
-            extrapolates(post, PARAMETER, -1, Band(1 / 1.1, 1.1, "the flat fit reaches the held-out depth within 10 % in square")),
+            extrapolates(
+                post, PARAMETER, -1, Band(1 / 1.1, 1.1, "the flat fit reaches the held-out depth within 10 % in square")
+            ),
             follows_law(post, PARAMETER),
             follows_law(pre, PARAMETER),
         ),
@@ -100,7 +103,9 @@ def post_ln_largest_near_output(profile: Profile) -> Claim:
             ratio_of_rows(isotropic, what, GRADIENT, rows, smaller, "statement", SUPPORTED),
             ratio_of_rows(bidirectional, what, GRADIENT, rows, smaller, "statement", SUPPORTED),
             ratio_of_rows(causal, what, GRADIENT, rows, smaller, "statement", REFUTED),
-            ratio_of_rows(isotropic, "square of W₂'s gradient, block 1 over block L", PARAMETER, (0, 23), smaller, "statement", REFUTED),
+            ratio_of_rows(
+                isotropic, "square of W₂'s gradient, block 1 over block L", PARAMETER, (0, 23), smaller, "statement", REFUTED
+            ),
             Check(
                 f"{GRADIENT}, measured over predicted, the last four blocks, {isotropic.name}",
                 log_relative(isotropic.deepest, GRADIENT, isotropic.predicted(GRADIENT, 24), top),
@@ -126,7 +131,11 @@ def post_ln_largest_near_output(profile: Profile) -> Claim:
                 "square over the output's",
                 "linear-log",
                 over_layers(isotropic, values, GRADIENT, relative=True)
-                + [s for sweep in (bidirectional, causal, pre) for s in over_layers(sweep, values, GRADIENT, law=False, relative=True)]
+                + [
+                    s
+                    for sweep in (bidirectional, causal, pre)
+                    for s in over_layers(sweep, values, GRADIENT, law=False, relative=True)
+                ]
                 + [statement_line("the output's", [0, 24], [1.0, 1.0])],
             ),
             figure(
@@ -136,7 +145,11 @@ def post_ln_largest_near_output(profile: Profile) -> Claim:
                 "square over the last block's",
                 "linear-log",
                 over_layers(isotropic, values, PARAMETER, relative=True)
-                + [s for sweep in (bidirectional, causal, pre) for s in over_layers(sweep, values, PARAMETER, law=False, relative=True)],
+                + [
+                    s
+                    for sweep in (bidirectional, causal, pre)
+                    for s in over_layers(sweep, values, PARAMETER, law=False, relative=True)
+                ],
             ),
         ],
         erratum={
