@@ -59,7 +59,7 @@ def _measure(arguments: argparse.Namespace) -> None:
             progress.stop()
             _print(ensemble, wanted.name, arguments)
             raise InvalidInput(
-                f"interrupted after {ensemble.members} of {arguments.seeds} networks: the rows printed are theirs; run it again for all"
+                f"interrupted after {ensemble.members} of {arguments.seeds} networks: the rows are theirs; run it again for all"
             ) from None
     _print(ensemble, wanted.name, arguments)
 

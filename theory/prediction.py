@@ -81,7 +81,7 @@ class Quantity:
         return np.array([row["mean"] for row in self.predict(configuration)])
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def profile(configuration: Configuration, tokens: int) -> Profile:
     """Propagate second moments of isotropic inputs forward, and of an isotropic unit output gradient backward.
 

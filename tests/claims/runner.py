@@ -24,6 +24,7 @@ from theory.variants import load
 FALSE_ALARM = 0.01
 """Chance that a check's verdict is wrong by sampling alone, over all looks at the data together (Bonferroni)."""
 _GROWTH = 4
+_ROUNDING = 1e-12
 
 
 class Laboratory:
@@ -144,7 +145,8 @@ def predict(check: Check, cells: Mapping[str, Cell | Direct]) -> np.ndarray | No
     if not all(isinstance(cell, Cell) and cell.source == "isotropic" for cell in own):
         return None
     rows = {label: _Predicted(cell.configuration) for label, cell in zip(check.cells, own, strict=True) if isinstance(cell, Cell)}
-    return check.in_units(np.atleast_1d(check.statistic(rows)))
+    values = check.in_units(np.atleast_1d(check.statistic(rows)))
+    return np.where(np.abs(values) < _ROUNDING, 0.0, values)
 
 
 def _table(figures: list[dict[str, Any]]) -> dict[str, Any]:
