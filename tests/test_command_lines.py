@@ -173,7 +173,7 @@ MEASURE = {
 }
 
 
-def _is_one_error_line(answer: tuple[int, str, str], hint: str) -> None:
+def _assert_one_error_line(answer: tuple[int, str, str], hint: str) -> None:
     code, out, err = answer
     assert (code, out) == (2, "")
     assert err.startswith("error: ") and err.endswith("\n") and err.count("\n") == 1, repr(err)
@@ -184,13 +184,13 @@ def _is_one_error_line(answer: tuple[int, str, str], hint: str) -> None:
 @pytest.mark.parametrize(("package", "command"), [("theory", "predict"), ("empirical", "measure")])
 def test_bad_input_is_one_line_and_code_2(package: str, command: str, fault: str, run: InProcess) -> None:
     arguments, hint = BOTH[fault]
-    _is_one_error_line(run(package, command, *arguments), hint)
+    _assert_one_error_line(run(package, command, *arguments), hint)
 
 
 @pytest.mark.parametrize("fault", MEASURE)
 def test_what_cannot_be_measured_is_one_line_and_code_2(fault: str, run: InProcess) -> None:
     arguments, hint = MEASURE[fault]
-    _is_one_error_line(run("empirical", "measure", *arguments), hint)
+    _assert_one_error_line(run("empirical", "measure", *arguments), hint)
 
 
 FILES = {
@@ -215,7 +215,7 @@ def test_a_broken_file_is_one_line_and_code_2(package: str, command: str, fault:
     path = tmp_path / "mine.py"
     path.write_text(text, encoding="utf-8")
     small = () if command == "derive" else SMALL
-    _is_one_error_line(run(package, command, str(path), *small), hint)
+    _assert_one_error_line(run(package, command, str(path), *small), hint)
 
 
 @pytest.mark.parametrize(("package", "command"), [("theory", "predict"), ("empirical", "measure")])
@@ -229,23 +229,23 @@ def test_a_read_out_without_the_stream_x(package: str, command: str, run: InProc
     if answer[0] == 0:
         assert json.loads(answer[1])["rows"][3]["mean"] == 0.0
     else:
-        _is_one_error_line(answer, "")
+        _assert_one_error_line(answer, "")
 
 
 def test_an_overflowing_prediction_is_refused(run: InProcess) -> None:
     """(3/2)^2000 is beyond float64, and neither NaN nor infinity is a row (or JSON)."""
-    _is_one_error_line(run("theory", "predict", "residual-only", "--depth", "2000", "--json"), "fewer blocks")
+    _assert_one_error_line(run("theory", "predict", "residual-only", "--depth", "2000", "--json"), "fewer blocks")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_no_cuda_device(run: InProcess) -> None:
-    _is_one_error_line(run("empirical", "measure", "post-ln", *SMALL, "--device", "cuda"), "use --device cpu")
+    _assert_one_error_line(run("empirical", "measure", "post-ln", *SMALL, "--device", "cuda"), "use --device cpu")
 
 
 def test_bad_input_in_a_process() -> None:
     process = _process("empirical", "measure", "post-ln", "--depth", "0")
     out, err = process.communicate(timeout=60)
-    _is_one_error_line((process.returncode, out, err), "depth is 0")
+    _assert_one_error_line((process.returncode, out, err), "depth is 0")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
@@ -253,7 +253,7 @@ def test_a_full_disk_is_one_line() -> None:
     with open("/dev/full", "w", encoding="utf-8") as full:
         process = _process("theory", "list", "--json", stdout=full.fileno())
         err = process.communicate(timeout=60)[1]
-    _is_one_error_line((process.returncode, "", err), "free some space or name another place")
+    _assert_one_error_line((process.returncode, "", err), "free some space or name another place")
 
 
 def test_a_closed_pipe_is_no_error() -> None:

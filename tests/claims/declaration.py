@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -107,8 +107,8 @@ class Claim:
     assumptions: tuple[str, ...] = ()
     derived: tuple[str, str] | None = None
     """Variant and sublayers (comma-separated) whose derivation the report prints."""
-    figures: Callable[[Mapping[str, Any]], list[dict[str, Any]]] = field(default=lambda _: [])
-    """From label → measured values (quantity → (members, rows)) to figures."""
+    figures: tuple[Callable[[Mapping[str, Mapping[str, np.ndarray]]], dict[str, Any]], ...] = ()
+    """Each from measured values (label of a cell → quantity → (members, rows)) to a figure's record."""
     reported: tuple[dict[str, str], ...] = ()
     erratum: dict[str, str] | None = None
     zeros_allowed: bool = False

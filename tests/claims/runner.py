@@ -89,7 +89,7 @@ def _measure(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
         records.append(_record(claim, check, found, members, laboratory.looks(claim)[-1]))
     values = {label: laboratory.values(claim.cells[label], members) for label, members in used.items()}
     overall = claim.verdict(verdicts)
-    figures = claim.figures(values)
+    figures = [draw(values) for draw in claim.figures]
     as_expected = all(v == check.expected for v, check in zip(verdicts, claim.checks, strict=True))
     return {
         "verdict": str(overall),

@@ -1,24 +1,20 @@
-"""Cells of a claim: one network at several depths, with labels, predictions and figures."""
+"""Cells of a claim: one network at several depths, with labels and predictions."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from empirical.measurement import Cell
-from empirical.statistics import mean_interval
 from theory.configuration import Configuration
 from theory.finite_size import allowance
 from theory.quantities import quantity
 from theory.variants import load
 
 Array = np.ndarray
-LEVEL = 0.99
 
 
 @dataclass(frozen=True)
@@ -92,8 +88,8 @@ class Sweep:
         """Theory's value of one row at every depth."""
         return np.array([self.predicted(name, depth)[row] for depth in self.depths])
 
-    def allowance(self, depth: int) -> float:
-        """The largest finite-size term over the layers at one depth.
+    def allowances(self, depth: int) -> Array:
+        """The finite-size term at every layer, for one depth.
 
         Raises:
             ValueError: not known for this network.
@@ -101,63 +97,4 @@ class Sweep:
         terms = allowance(self.configuration(depth))
         if terms is None:
             raise ValueError(f"no finite-size term for {self.name}")
-        return float(terms.max())
-
-
-def over_depth(sweep: Sweep, values: Mapping[str, Any], name: str, row: int, power: float = 1.0) -> list[dict[str, Any]]:
-    """Series of one row over depth: the law, the measured means, and the held-out deepest one."""
-    law = sweep.predicted_rows(name, row) ** power
-    found = [_interval(values[label][name][:, row], power) for _, label in sweep.labels]
-    series = [{"label": f"{sweep.name}: law", "style": "law", "x": list(sweep.depths), "y": law.tolist(), "group": sweep.name}]
-    parts = (("measured", slice(None, -1)), ("heldout", slice(-1, None)))
-    for style, part in parts:
-        label = f"{sweep.name}: {'held out' if style == 'heldout' else 'measured'}"
-        series.append(_points(label, style, sweep.depths[part], found[part], sweep.name))
-    return series
-
-
-def over_layers(
-    sweep: Sweep, values: Mapping[str, Any], name: str, power: float = 1.0, law: bool = True, relative: bool = False
-) -> list[dict[str, Any]]:
-    """Series of a quantity over the layers of the deepest network; ``relative`` to its last row."""
-    first = quantity(name).first_layer
-    readings = values[sweep.deepest][name]
-    scale = readings[:, -1].mean() if relative else 1.0
-    layers = list(range(first, first + readings.shape[1]))
-    found = [_interval(readings[:, k] / scale, power) for k in range(readings.shape[1])]
-    series = []
-    if law:
-        predicted = sweep.predicted(name, sweep.depths[-1])
-        line = (predicted / (predicted[-1] if relative else 1.0)) ** power
-        series.append({"label": f"{sweep.name}: law", "style": "law", "x": layers, "y": line.tolist(), "group": sweep.name})
-    return [*series, _points(f"{sweep.name}: measured", "measured", layers, found, sweep.name)]
-
-
-def statement_line(label: str, x: Sequence[float], y: Sequence[float]) -> dict[str, Any]:
-    """What the statement says, as a line."""
-    return {"label": label, "style": "statement", "x": list(x), "y": list(y)}
-
-
-def _interval(readings: Array, power: float) -> tuple[float, float, float]:
-    found = mean_interval(readings[:, None], LEVEL)
-    low, high = max(float(found.low[0]), 0.0), float(found.high[0])
-    return float(found.value[0]) ** power, low**power, high**power
-
-
-def _points(label: str, style: str, x: Any, found: list[tuple[float, float, float]], group: str) -> dict[str, Any]:
-    value, low, high = (list(part) for part in zip(*found, strict=True))
-    return {"label": label, "style": style, "x": list(x), "y": value, "low": low, "high": high, "group": group}
-
-
-def figure(name: str, title: str, xlabel: str, ylabel: str, scales: str, series: list[dict[str, Any]]) -> dict[str, Any]:
-    """A figure's record; ``scales`` such as ``log-log`` or ``linear-log`` (x first)."""
-    xscale, yscale = scales.split("-")
-    return {
-        "name": name,
-        "title": title,
-        "xlabel": xlabel,
-        "ylabel": ylabel,
-        "xscale": xscale,
-        "yscale": yscale,
-        "series": series,
-    }
+        return terms

@@ -8,11 +8,17 @@ from empirical.estimands import count_positive, log_bend, reading, slope_on
 from empirical.verdicts import Band
 from tests.claims.checks import follows_law, lower, ratio_of_rows
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
+from tests.claims.figures import across_layers
 from tests.claims.laws import gradient_law, stream_law
-from tests.claims.sweeps import Sweep, figure, over_layers, statement_line
+from tests.claims.sweeps import Sweep
 from tests.claims.texts import ARTICLE, ISOTROPIC, UNPUBLISHED
 
 GRADIENT = "stream-gradient"
+
+
+def _theirs(what: str, value: str, ours: str) -> dict[str, str]:
+    """A figure of the article beside ours."""
+    return {"what": what, "source": "the article", "value": value, "ours": ours, "note": UNPUBLISHED}
 
 
 @claim
@@ -81,38 +87,19 @@ def jacobian_product(profile: Profile) -> Claim:
         assumptions=ISOTROPIC,
         derived=("no-residual", "relu"),
         zeros_allowed=True,
-        figures=lambda values: [
-            figure(
-                "layers",
+        figures=(
+            across_layers(
                 "No residual: gradient norm across the layers",
-                "layer l",
                 "root mean square stream gradient",
-                "linear-log",
-                [s for sweep in (*sweeps, single) for s in over_layers(sweep, values, GRADIENT, 0.5)],
-            )
-        ],
+                [*sweeps, single],
+                GRADIENT,
+                0.5,
+            ),
+        ),
         reported=(
-            {
-                "what": "log10 of the norm per block",
-                "source": "the article",
-                "value": "0.443",
-                "ours": "½ log10 κ²: 0.443 is κ² = 0.130",
-                "note": UNPUBLISHED,
-            },
-            {
-                "what": "last over first, 64 blocks",
-                "source": "the article",
-                "value": "above 10^27",
-                "ours": "10^(0.443 · 64) = 10^28 by the law",
-                "note": UNPUBLISHED,
-            },
-            {
-                "what": "blocks exactly 0 in fp32",
-                "source": "the article",
-                "value": "40 of 64",
-                "ours": "depends on κ and on the first gradient's size; see the check",
-                "note": UNPUBLISHED,
-            },
+            _theirs("log10 of the norm per block", "0.443", "½ log10 κ²: 0.443 is κ² = 0.130"),
+            _theirs("last over first, 64 blocks", "above 10^27", "10^(0.443 · 64) = 10^28 by the law"),
+            _theirs("blocks exactly 0 in fp32", "40 of 64", "depends on κ and on the first gradient's size; see the check"),
         ),
     )
 
@@ -150,24 +137,21 @@ def residual_keeps_order_one(profile: Profile) -> Claim:
         expected=SUPPORTED,
         assumptions=ISOTROPIC,
         derived=("residual-only", "relu"),
-        figures=lambda values: [
-            figure(
-                "layers",
+        figures=(
+            across_layers(
                 "Residual without norm: gradient norm across the layers",
-                "layer l",
                 "root mean square stream gradient",
-                "linear-log",
-                [s for sweep in (small, unit) for s in over_layers(sweep, values, GRADIENT, 0.5)],
-            )
-        ],
+                [small, unit],
+                GRADIENT,
+                0.5,
+            ),
+        ),
         reported=(
-            {
-                "what": "norm ratio over 64 blocks",
-                "source": "the article",
-                "value": "1.9 (1.96 → 3.65)",
-                "ours": "1.02^32 = 1.88 at κ² = 0.02",
-                "note": UNPUBLISHED,
-            },
+            _theirs(
+                "norm ratio over 64 blocks",
+                "1.9 (1.96 → 3.65)",
+                f"{np.sqrt(small.predicted(GRADIENT, 64)[0]):.2f} by the law at κ² = 0.02",
+            ),
         ),
     )
 
@@ -206,24 +190,17 @@ def variance_drift(profile: Profile) -> Claim:
         expected=SUPPORTED,
         assumptions=ISOTROPIC,
         derived=("residual-only", "relu"),
-        figures=lambda values: [
-            figure(
-                "blocks",
-                "Residual without norm: variance of the sublayer's input",
-                "block l",
-                "variance",
-                "linear-log",
-                [s for sweep in (small, unit) for s in over_layers(sweep, values, name)],
-            )
-        ],
+        figures=(
+            across_layers(
+                "Residual without norm: variance of the sublayer's input", "variance", [small, unit], name, file="blocks"
+            ),
+        ),
         reported=(
-            {
-                "what": "variance over 40 blocks",
-                "source": "the article",
-                "value": "1 → 6.05",
-                "ours": "1 → 1.045^40 = 5.8 at s² = 0.045",
-                "note": UNPUBLISHED,
-            },
+            _theirs(
+                "variance over 40 blocks",
+                "1 → 6.05",
+                f"1 → {small.predicted('stream-moment', 40)[-1]:.2f} by the law at s² = 0.045",
+            ),
         ),
     )
 
@@ -267,31 +244,19 @@ def norm_pins_variance(profile: Profile) -> Claim:
         ),
         expected=SUPPORTED,
         assumptions=ISOTROPIC,
-        figures=lambda values: [
-            figure(
-                "blocks",
+        figures=(
+            across_layers(
                 "Variance of the sublayer's input",
-                "block l",
                 "variance",
-                "linear-linear",
-                [s for sweep in (layer, rms) for s in over_layers(sweep, values, name, law=False)]
-                + [statement_line("1 − 1/d", [1, 40], [1 - 1 / 64] * 2)],
-            )
-        ],
+                [layer, rms],
+                name,
+                scales=("linear", "linear"),
+                lines=[("1 − 1/d", [1, 40], [1 - 1 / 64] * 2)],
+                file="blocks",
+            ),
+        ),
         reported=(
-            {
-                "what": "variance at the last block, LayerNorm",
-                "source": "the article",
-                "value": "1.000",
-                "ours": "1 exactly",
-                "note": UNPUBLISHED,
-            },
-            {
-                "what": "variance at the last block, RMSNorm",
-                "source": "the article",
-                "value": "0.986",
-                "ours": "1 − 1/d: 0.986 fits d = 64 … 72",
-                "note": UNPUBLISHED,
-            },
+            _theirs("variance at the last block, LayerNorm", "1.000", "1 exactly"),
+            _theirs("variance at the last block, RMSNorm", "0.986", "1 − 1/d: 0.986 fits d = 64 … 72"),
         ),
     )

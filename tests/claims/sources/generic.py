@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from tests.claims.checks import follows_law
 from tests.claims.declaration import BUILDERS, SUPPORTED, Claim, Profile
-from tests.claims.sweeps import Sweep, figure, over_layers
+from tests.claims.figures import across_layers
+from tests.claims.sweeps import Sweep
 from tests.claims.texts import ISOTROPIC
 from theory.laws.asymptotics import plain
 from theory.laws.derivation import values_of
@@ -46,16 +47,15 @@ def build(name: str) -> Callable[[Profile], Claim]:
             expected=SUPPORTED,
             assumptions=ISOTROPIC,
             derived=(name, "relu"),
-            figures=lambda values: [
-                figure(
-                    "gradient",
+            figures=(
+                across_layers(
                     f"{name}: squared stream gradient across the layers",
-                    "layer l",
                     "squared stream gradient",
-                    "linear-log",
-                    [series for sweep in sweeps for series in over_layers(sweep, values, "stream-gradient")],
-                )
-            ],
+                    sweeps,
+                    "stream-gradient",
+                    file="gradient",
+                ),
+            ),
         )
 
     return of_profile

@@ -5,8 +5,9 @@ from __future__ import annotations
 from empirical.estimands import log_relative
 from empirical.verdicts import Band
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
+from tests.claims.figures import across_layers
 from tests.claims.laws import gradient_law
-from tests.claims.sweeps import Sweep, figure, over_layers
+from tests.claims.sweeps import Sweep
 from tests.claims.texts import ISOTROPIC
 
 GRADIENT, DEPTH = "stream-gradient", 24
@@ -44,16 +45,7 @@ def tokenwise_profile(profile: Profile) -> Claim:
         expected=SUPPORTED,
         assumptions=ISOTROPIC,
         derived=("pre-ln", "gelu"),
-        figures=lambda values: [
-            figure(
-                "layers",
-                "Squared stream gradient across the layers",
-                "layer l",
-                "squared stream gradient",
-                "linear-log",
-                [s for sweep in sweeps for s in over_layers(sweep, values, GRADIENT)],
-            )
-        ],
+        figures=(across_layers("Squared stream gradient across the layers", "squared stream gradient", sweeps, GRADIENT),),
         first_look=2048,
         budget=32768,
     )

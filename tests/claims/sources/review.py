@@ -10,8 +10,9 @@ from empirical.estimands import excess_exponent, local_exponents, log_reading, l
 from empirical.verdicts import Band
 from tests.claims.checks import exponent_in_depth, extrapolates, follows_law, lower, ratio_of_rows, upper
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
+from tests.claims.figures import across_layers, against_depth
 from tests.claims.laws import gradient_law, relative_gradient_law, step_law, stream_law
-from tests.claims.sweeps import Sweep, figure, over_depth, over_layers, statement_line
+from tests.claims.sweeps import Sweep
 from tests.claims.texts import ISOTROPIC, REVIEW, TEXT
 
 GRADIENT = "stream-gradient"
@@ -82,26 +83,26 @@ def post_ln_growth_typical(profile: Profile) -> Claim:
         expected=REFUTED,
         assumptions=ISOTROPIC,
         derived=("post-ln", "gelu"),
-        figures=lambda values: [
-            figure(
-                "depth",
+        figures=(
+            against_depth(
                 "Post-LN: gradient norm at the input against depth",
-                "depth L",
                 "norm at l = 0 over norm at the output",
-                "log-log",
-                [s for sweep in sweeps for s in over_depth(sweep, values, GRADIENT, 0, 0.5)]
-                + [statement_line("statement: L − l + 1", depths, [float(depth + 1) for depth in depths])],
+                sweeps,
+                GRADIENT,
+                0,
+                0.5,
+                lines=[("statement: L − l + 1", depths, [depth + 1 for depth in depths])],
             ),
-            figure(
-                "attention",
+            across_layers(
                 "Post-LN with attention: squared gradient across the layers",
-                "layer l",
                 "squared gradient over the output's",
-                "linear-log",
-                over_layers(attention, values, GRADIENT, relative=True)
-                + [statement_line("statement: (L − l + 1)²", list(range(25)), [float((25 - k) ** 2) for k in range(25)])],
+                [attention],
+                GRADIENT,
+                relative=True,
+                lines=[("statement: (L − l + 1)²", range(25), [(25 - k) ** 2 for k in range(25)])],
+                file="attention",
             ),
-        ],
+        ),
         erratum={
             "printed": "Post-LN: ∂𝓛/∂x_l = O(L − l + 1) · ∂𝓛/∂x_L, without conditions",
             "right": "typical squared gradient χ^(L−l), χ = (1+κ²)/(1+s²) per token-wise sublayer: flat for ReLU; it falls below the output when "
@@ -144,16 +145,16 @@ def growth_is_pre_ln(profile: Profile) -> Claim:
         expected=SUPPORTED,
         assumptions=ISOTROPIC,
         derived=("pre-ln", "relu"),
-        figures=lambda values: [
-            figure(
-                "layers",
+        figures=(
+            across_layers(
                 "Pre-LN: squared gradient relative to the last layer's",
-                "layer l",
                 "square over square at l = L",
-                "linear-linear",
-                [s for sweep in sweeps for s in over_layers(sweep, values, GRADIENT, relative=True)],
-            )
-        ],
+                sweeps,
+                GRADIENT,
+                relative=True,
+                scales=("linear", "linear"),
+            ),
+        ),
     )
 
 
@@ -183,16 +184,15 @@ def pre_ln_flat_in_depth(profile: Profile) -> Claim:
         expected=SUPPORTED,
         assumptions=ISOTROPIC,
         derived=("pre-ln", "relu"),
-        figures=lambda values: [
-            figure(
-                "depth",
+        figures=(
+            against_depth(
                 "Pre-LN: squared gradient at l = 1 against depth",
-                "depth L",
                 "squared stream gradient at l = 1",
-                "log-log",
-                [s for sweep in (*homogeneous, *others) for s in over_depth(sweep, values, GRADIENT, 1)],
-            )
-        ],
+                [*homogeneous, *others],
+                GRADIENT,
+                1,
+            ),
+        ),
     )
 
 
@@ -201,9 +201,13 @@ def pre_ln_flat_across_layers(profile: Profile) -> Claim:
     """By condition: within √2 of norm over the upper half, not over the whole stack."""
     sweep = Sweep("pre-ln", "relu", (profile.depths[-1],), profile.seed)
     depth = profile.depths[-1]
-    root = 2**0.5
+    finite = float(sweep.allowances(depth)[depth // 2]) / 2
+    root = 2**0.5 * (1 + finite)
     flat = Band(
-        1 / root, root, "flat within a factor √2 of norm, the most that the upper half of a stack can differ by (q_L < 2 q_{L/2})"
+        1 / root,
+        root,
+        f"flat within a factor √2 of norm, the most that the upper half of a stack can differ by (q_L < 2 q_{{L/2}}); plus {finite:.3f} for "
+        "finite width (half of 2 Σ V/d + v over the upper half)",
     )
     x = np.log(sweep.predicted("stream-moment", depth))
     return Claim(
@@ -237,17 +241,17 @@ def pre_ln_flat_across_layers(profile: Profile) -> Claim:
         expected=BY_CONDITION,
         assumptions=ISOTROPIC,
         derived=("pre-ln", "relu"),
-        figures=lambda values: [
-            figure(
-                "layers",
+        figures=(
+            across_layers(
                 "Pre-LN: gradient norm across the layers, relative to the last",
-                "layer l",
                 "norm over norm at l = L",
-                "linear-log",
-                over_layers(sweep, values, GRADIENT, 0.5, relative=True)
-                + [statement_line("statement: flat", [0, depth], [1.0, 1.0]), statement_line("√2", [0, depth], [root, root])],
-            )
-        ],
+                [sweep],
+                GRADIENT,
+                0.5,
+                relative=True,
+                lines=[("statement: flat", [0, depth], [1, 1]), ("√2", [0, depth], [2**0.5, 2**0.5])],
+            ),
+        ),
     )
 
 
@@ -284,19 +288,16 @@ def post_ln_lower_tens_of_times(profile: Profile) -> Claim:
         expected=BY_CONDITION,
         assumptions=TEXT,
         derived=("post-ln", "attention,gelu"),
-        figures=lambda values: [
-            figure(
-                "layers",
+        figures=(
+            across_layers(
                 "Post-LN Transformer: squared stream gradient across the layers",
-                "layer l",
                 "square over the output's",
-                "linear-log",
-                over_layers(isotropic, values, GRADIENT, relative=True)
-                + over_layers(bidirectional, values, GRADIENT, law=False, relative=True)
-                + over_layers(causal, values, GRADIENT, law=False, relative=True)
-                + [statement_line("tens of times", [0, 0], [10.0, 100.0])],
-            )
-        ],
+                [isotropic, bidirectional, causal],
+                GRADIENT,
+                relative=True,
+                lines=[("tens of times", [0, 0], [10, 100])],
+            ),
+        ),
         reported=(
             {
                 "what": "lower over upper layers, Post-LN",
@@ -358,17 +359,17 @@ def norm_amplifies(profile: Profile) -> Claim:
         expected=REFUTED,
         assumptions=ISOTROPIC,
         derived=("post-ln", "relu"),
-        figures=lambda values: [
-            figure(
-                "gain",
+        figures=(
+            across_layers(
                 "Post-LN: what each block's norm multiplies a gradient by",
-                "block",
                 "|N(v)| / |v|",
-                "linear-linear",
-                [s for sweep in (*sweeps, small) for s in over_layers(sweep, values, name)]
-                + [statement_line("amplifies above 1", [1, 4], [1.0, 1.0])],
-            )
-        ],
+                [*sweeps, small],
+                name,
+                scales=("linear", "linear"),
+                lines=[("amplifies above 1", [1, 4], [1, 1])],
+                file="gain",
+            ),
+        ),
         erratum={
             "printed": "at initialisation LN amplifies small sublayer outputs and so explodes gradients",
             "right": "one step's norm multiplies gradients by 1/√(1 + s²) < 1",
@@ -422,16 +423,18 @@ def pre_ln_near_identity(profile: Profile) -> Claim:
         expected=BY_CONDITION,
         assumptions=ISOTROPIC,
         derived=("pre-ln", "relu"),
-        figures=lambda values: [
-            figure(
-                "step",
+        figures=(
+            across_layers(
                 "Pre-LN: how far each block moves the stream",
-                "block l",
                 "|x_l − x_{l-1}| / |x_{l-1}|",
-                "log-log",
-                over_layers(sweep, values, name, 0.5) + [statement_line("a quarter", [1, 64], [0.25, 0.25])],
-            )
-        ],
+                [sweep],
+                name,
+                0.5,
+                scales=("log", "log"),
+                lines=[("a quarter", [1, 64], [0.25, 0.25])],
+                file="step",
+            ),
+        ),
     )
 
 

@@ -6,8 +6,9 @@ from empirical.estimands import local_exponents, log_relative
 from empirical.verdicts import Band
 from tests.claims.checks import exponent_in_depth, extrapolates, follows_law, ratio_of_rows, upper
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
+from tests.claims.figures import across_layers, against_depth
 from tests.claims.laws import gradient_law
-from tests.claims.sweeps import Sweep, figure, over_depth, over_layers, statement_line
+from tests.claims.sweeps import Sweep
 from tests.claims.texts import ISOTROPIC, TEXT, XIONG
 
 GRADIENT, PARAMETER = "stream-gradient", "parameter-gradient"
@@ -49,16 +50,9 @@ def last_layer_gradient(profile: Profile) -> Claim:
         expected=SUPPORTED,
         assumptions=ISOTROPIC,
         derived=("pre-ln", "relu"),
-        figures=lambda values: [
-            figure(
-                "depth",
-                "Gradient of the last block's W₂ against depth",
-                "depth L",
-                "Frobenius norm",
-                "log-log",
-                [s for sweep in (post, pre) for s in over_depth(sweep, values, PARAMETER, -1, 0.5)],
-            )
-        ],
+        figures=(
+            against_depth("Gradient of the last block's W₂ against depth", "Frobenius norm", [post, pre], PARAMETER, -1, 0.5),
+        ),
         reported=(
             {
                 "what": "last FFN's W₂ at 6 to 14 layers, Post-LN",
@@ -123,35 +117,24 @@ def post_ln_largest_near_output(profile: Profile) -> Claim:
         expected=BY_CONDITION,
         assumptions=TEXT,
         derived=("post-ln", "attention,gelu"),
-        figures=lambda values: [
-            figure(
-                "layers",
+        figures=(
+            across_layers(
                 "Transformer at initialisation: squared stream gradient across the layers",
-                "layer l",
                 "square over the output's",
-                "linear-log",
-                over_layers(isotropic, values, GRADIENT, relative=True)
-                + [
-                    s
-                    for sweep in (bidirectional, causal, pre)
-                    for s in over_layers(sweep, values, GRADIENT, law=False, relative=True)
-                ]
-                + [statement_line("the output's", [0, 24], [1.0, 1.0])],
+                [isotropic, bidirectional, causal, pre],
+                GRADIENT,
+                relative=True,
+                lines=[("the output's", [0, 24], [1, 1])],
             ),
-            figure(
-                "parameters",
+            across_layers(
                 "The same networks: squared gradient of W₂",
-                "block l",
                 "square over the last block's",
-                "linear-log",
-                over_layers(isotropic, values, PARAMETER, relative=True)
-                + [
-                    s
-                    for sweep in (bidirectional, causal, pre)
-                    for s in over_layers(sweep, values, PARAMETER, law=False, relative=True)
-                ],
+                [isotropic, bidirectional, causal, pre],
+                PARAMETER,
+                relative=True,
+                file="parameters",
             ),
-        ],
+        ),
         erratum={
             "printed": "Post-LN gradients are largest near the output (or: in the lower layers), stated without conditions",
             "right": "near the output for bidirectional attention with independent or real loss gradients; in the lower layers under a causal mask with a "

@@ -1,0 +1,99 @@
+"""Figures of a claim: measurements with intervals, laws as lines, statements as dashed lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from empirical.statistics import mean_interval
+from tests.claims.sweeps import Sweep
+from theory.quantities import quantity
+
+Array = np.ndarray
+Values = Mapping[str, Mapping[str, Array]]
+"""Label of a cell → quantity → readings (members, rows)."""
+Figure = Callable[[Values], dict[str, Any]]
+Line = tuple[str, Sequence[float], Sequence[float]]
+"""What a statement says: label, x, y."""
+LEVEL = 0.99
+
+
+def against_depth(
+    title: str, ylabel: str, sweeps: Iterable[Sweep], name: str, row: int, power: float = 1.0, lines: Iterable[Line] = ()
+) -> Figure:
+    """One row of a quantity over depth, both axes logarithmic; the deepest network is marked as held out."""
+    return lambda values: {
+        "name": "depth",
+        "title": title,
+        "xlabel": "depth L",
+        "ylabel": ylabel,
+        "xscale": "log",
+        "yscale": "log",
+        "series": [series for sweep in sweeps for series in _over_depth(sweep, values, name, row, power)] + _statements(lines),
+    }
+
+
+def across_layers(
+    title: str,
+    ylabel: str,
+    sweeps: Iterable[Sweep],
+    name: str,
+    power: float = 1.0,
+    relative: bool = False,
+    scales: tuple[str, str] = ("linear", "log"),
+    lines: Iterable[Line] = (),
+    file: str = "layers",
+) -> Figure:
+    """A quantity over the layers of each sweep's deepest network; ``relative`` to its last row."""
+    first = quantity(name).first_layer
+    return lambda values: {
+        "name": file,
+        "title": title,
+        "xlabel": "block l" if first else "layer l",
+        "ylabel": ylabel,
+        "xscale": scales[0],
+        "yscale": scales[1],
+        "series": [series for sweep in sweeps for series in _over_layers(sweep, values, name, power, relative)]
+        + _statements(lines),
+    }
+
+
+def _over_depth(sweep: Sweep, values: Values, name: str, row: int, power: float) -> list[dict[str, Any]]:
+    law = sweep.predicted_rows(name, row) ** power
+    found = [_interval(values[label][name][:, row], power) for _, label in sweep.labels]
+    series = [{"label": f"{sweep.name}: law", "style": "law", "x": list(sweep.depths), "y": law.tolist(), "group": sweep.name}]
+    for style, part, words in (("measured", slice(None, -1), "measured"), ("heldout", slice(-1, None), "held out")):
+        series.append(_points(f"{sweep.name}: {words}", style, sweep.depths[part], found[part], sweep.name))
+    return series
+
+
+def _over_layers(sweep: Sweep, values: Values, name: str, power: float, relative: bool) -> list[dict[str, Any]]:
+    """The law is drawn where theory has one for the input (isotropic)."""
+    first = quantity(name).first_layer
+    readings = values[sweep.deepest][name]
+    layers = list(range(first, first + readings.shape[1]))
+    scale = readings[:, -1].mean() if relative else 1.0
+    found = [_interval(readings[:, k] / scale, power) for k in range(readings.shape[1])]
+    series = []
+    if sweep.source == "isotropic":
+        predicted = sweep.predicted(name, sweep.depths[-1])
+        line = (predicted / (predicted[-1] if relative else 1.0)) ** power
+        series.append({"label": f"{sweep.name}: law", "style": "law", "x": layers, "y": line.tolist(), "group": sweep.name})
+    return [*series, _points(f"{sweep.name}: measured", "measured", layers, found, sweep.name)]
+
+
+def _statements(lines: Iterable[Line]) -> list[dict[str, Any]]:
+    return [{"label": label, "style": "statement", "x": list(x), "y": list(y)} for label, x, y in lines]
+
+
+def _interval(readings: Array, power: float) -> tuple[float, float, float]:
+    found = mean_interval(readings[:, None], LEVEL)
+    low, high = max(float(found.low[0]), 0.0), float(found.high[0])
+    return float(found.value[0]) ** power, low**power, high**power
+
+
+def _points(label: str, style: str, x: Sequence[int], found: list[tuple[float, float, float]], group: str) -> dict[str, Any]:
+    value, low, high = (list(part) for part in zip(*found, strict=True))
+    return {"label": label, "style": style, "x": list(x), "y": value, "low": low, "high": high, "group": group}
