@@ -10,7 +10,7 @@ import torch
 from empirical import text
 from empirical.draws import Draws
 from theory.configuration import Configuration
-from theory.errors import InvalidInput
+from theory.registry import find
 
 Tensor = torch.Tensor
 
@@ -67,6 +67,4 @@ def source(name: str) -> Callable[[Configuration, Draws], Feed]:
     Raises:
         InvalidInput: unknown source.
     """
-    if name not in SOURCES:
-        raise InvalidInput(f"unknown input {name!r}: use {' or '.join(SOURCES)}")
-    return SOURCES[name]
+    return find("input", name, SOURCES)

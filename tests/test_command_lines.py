@@ -159,7 +159,7 @@ MEASURE = {
     "unknown dtype": (("post-ln", "--dtype", "float16"), "unknown dtype 'float16': use one of float64, float32, bfloat16"),
     "unknown engine": (("post-ln", *SMALL, "--engine", "sparse"), "unknown engine 'sparse': use dense or matrix-free"),
     "unknown device": (("post-ln", "--device", "tpu"), "unknown device 'tpu': use auto, cpu or cuda"),
-    "unknown input": (("post-ln", "--input", "images"), "unknown input 'images': use isotropic or text"),
+    "unknown input": (("post-ln", "--input", "images"), "unknown input 'images': known are isotropic, text"),
     "negative seed": (("post-ln", "--seed", "-1"), "seed is -1: it must be 0 or more"),
     "level above 1": (("post-ln", "--level", "95"), "it must lie between 0 and 1"),
     "too many tokens": (

@@ -14,8 +14,8 @@ import sympy
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from theory.errors import InvalidInput
 from theory.moments.gaussian import cdf, gaussian_expectation, pdf, q, x
+from theory.registry import find
 
 Array = np.ndarray
 
@@ -131,6 +131,4 @@ def activation(name: str) -> Activation:
     Raises:
         InvalidInput: unknown name.
     """
-    if name not in ACTIVATIONS:
-        raise InvalidInput(f"unknown activation {name!r}: known are {', '.join(ACTIVATIONS)}")
-    return ACTIVATIONS[name]
+    return find("activation", name, ACTIVATIONS)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from theory.errors import InvalidInput
 from theory.prediction import Quantity
-from theory.registry import collect
+from theory.registry import collect, find
 
 QUANTITIES: dict[str, Quantity] = {quantity.name: quantity for quantity in collect(sys.modules[__name__], "QUANTITY")}
 
@@ -17,6 +16,4 @@ def quantity(name: str) -> Quantity:
     Raises:
         InvalidInput: unknown quantity.
     """
-    if name not in QUANTITIES:
-        raise InvalidInput(f"unknown quantity {name!r}: known are {', '.join(QUANTITIES)}")
-    return QUANTITIES[name]
+    return find("quantity", name, QUANTITIES)

@@ -1,6 +1,6 @@
 """Sublayers by name; a sequence such as ``attention,gelu`` is one block."""
 
-from theory.errors import InvalidInput
+from theory.registry import find
 from theory.sublayers.attention import Attention
 from theory.sublayers.base import Matrix, SublayerMaps
 from theory.sublayers.tokenwise import TokenWise
@@ -25,9 +25,7 @@ def sublayer(name: str) -> SublayerMaps:
     Raises:
         InvalidInput: unknown name.
     """
-    if name not in SUBLAYERS:
-        raise InvalidInput(f"unknown sublayer {name!r}: known are {', '.join(SUBLAYERS)}, joined by commas within a block")
-    return SUBLAYERS[name]
+    return find("sublayer", name, SUBLAYERS)
 
 
 __all__ = ["SUBLAYERS", "Attention", "Matrix", "SublayerMaps", "TokenWise", "sublayer"]
