@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -68,25 +69,24 @@ def progress(request: pytest.FixtureRequest) -> Iterator[Progress]:
     """A bar for claims and a count of networks, on a terminal."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
-        console = Console(file=sys.stderr)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        bars = Progress(
-            *columns,
-            console=console,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-            disable=not console.is_terminal,
-        )
-        bars.start()
+        terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w")  # stays the terminal while pytest captures stderr
+    console = Console(file=terminal)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    bars = Progress(
+        *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False, disable=not console.is_terminal
+    )
+    bars.add_task("claims", total=len(request.session.items))
+    bars.add_task("networks", total=None)
+    bars.start()
     yield bars
     bars.stop()
+    terminal.close()
 
 
 @pytest.fixture(scope="session")
 def laboratory(request: pytest.FixtureRequest, profile: Profile, progress: Progress) -> Laboratory:
     """The session's ensembles."""
-    networks = progress.add_task("networks", total=None)
+    networks = progress.task_ids[1]
     return Laboratory(
         device_named(request.config.getoption("--device")), profile.budget, lambda added: progress.advance(networks, added)
     )

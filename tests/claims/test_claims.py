@@ -11,10 +11,11 @@ from tests.claims.runner import Laboratory, run
 
 def test_claim(claim_id: str, profile: Profile, laboratory: Laboratory, recorder: Recorder, progress: Progress) -> None:
     """The claim's verdict, and each check's, is as expected; an inconclusive one never passes."""
-    task = progress.add_task(claim_id, total=None)
+    claims = progress.task_ids[0]
+    progress.update(claims, description=claim_id)
     if claim_id not in recorder.finished:
         recorder.add(run(BUILDERS[claim_id](profile), laboratory))
-    progress.remove_task(task)
+    progress.advance(claims)
     record = recorder.finished[claim_id]
     assert record["error"] is None, record["error"]
     unexpected = [
