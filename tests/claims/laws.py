@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sympy
 
-from theory.laws.closed import depth
 from theory.laws.law import derive
 from theory.variants import load
 
