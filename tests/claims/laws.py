@@ -23,7 +23,7 @@ def relative_gradient_law(variant: str, text: str, homogeneous: bool = True) -> 
     formula = law.product.subs(law.homogeneous if homogeneous else {}).value
     left = r"\frac{E|\partial\mathcal{L}/\partial x_l|^2}{E|\partial\mathcal{L}/\partial x_L|^2}"
     return {
-        "latex": f"{left} = {sympy.latex(sympy.apart(sympy.factor(formula), depth) if homogeneous else formula)}",
+        "latex": f"{left} = {sympy.latex(sympy.factor(formula) if homogeneous else formula)}",
         "text": text,
     }
 
