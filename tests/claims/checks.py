@@ -8,7 +8,7 @@ import numpy as np
 
 from empirical.estimands import depth_exponent, held_out, log_ratio, log_relative
 from empirical.verdicts import Band, Verdict
-from tests.claims.declaration import SUPPORTED, Check
+from tests.claims.declaration import SUPPORTED, Check, Whose
 from tests.claims.sweeps import Sweep
 from theory.finite_size import allowance
 from theory.variants import load
@@ -65,7 +65,7 @@ def extrapolates(sweep: Sweep, name: str, row: int, band: Band, expected: Verdic
 
 
 def exponent_in_depth(
-    sweep: Sweep, name: str, row: int, band: Band, of: str, expected: Verdict = SUPPORTED, power: float = 1.0
+    sweep: Sweep, name: str, row: int, band: Band, of: Whose, expected: Verdict = SUPPORTED, power: float = 1.0
 ) -> Check:
     """Exponent in L of one row, fitted without the largest depth."""
     fitted = sweep.labels[:-1]
@@ -75,13 +75,13 @@ def exponent_in_depth(
         statistic=depth_exponent(fitted, name, row, power),
         cells=tuple(label for _, label in fitted),
         band=band,
-        of=of,  # type: ignore[arg-type]
+        of=of,
         expected=expected,
     )
 
 
 def ratio_of_rows(
-    sweep: Sweep, what: str, name: str, rows: tuple[int, int], band: Band, of: str, expected: Verdict, power: float = 1.0
+    sweep: Sweep, what: str, name: str, rows: tuple[int, int], band: Band, of: Whose, expected: Verdict, power: float = 1.0
 ) -> Check:
     """Row over row of the deepest network; ``power`` 1/2 turns squares into norms."""
     return Check(
@@ -89,7 +89,7 @@ def ratio_of_rows(
         statistic=log_ratio(sweep.deepest, name, *rows, power=power),
         cells=(sweep.deepest,),
         band=band,
-        of=of,  # type: ignore[arg-type]
+        of=of,
         expected=expected,
         logarithm=True,
     )

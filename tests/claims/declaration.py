@@ -12,6 +12,7 @@ from empirical.measurement import Cell
 from empirical.statistics import Estimate, Statistic
 from empirical.verdicts import Band, Verdict, judge
 
+Whose = Literal["statement", "law"]
 SUPPORTED, REFUTED, BY_CONDITION = Verdict.SUPPORTED, Verdict.REFUTED, Verdict.BY_CONDITION
 
 
@@ -65,7 +66,7 @@ class Check:
     statistic: Statistic
     cells: tuple[str, ...]
     band: Band
-    of: Literal["statement", "law"]
+    of: Whose
     expected: Verdict = SUPPORTED
     predicted: float | None = None
     logarithm: bool = False

@@ -98,3 +98,13 @@ class Sweep:
         if terms is None:
             raise ValueError(f"no finite-size term for {self.name}")
         return terms
+
+
+def transformer(variant: str, base_seed: int, source: str = "isotropic", causal: bool = False) -> Sweep:
+    """24 blocks of attention and GELU, d = 128, n = 64, 4 heads: the network of the claims on real text."""
+    return Sweep(variant, "attention,gelu", (24,), base_seed, 128, 64, 4, causal, source=source, engine="dense", dtype="float32")
+
+
+def cells_of(*sweeps: Sweep) -> dict[str, Cell]:
+    """The cells of several sweeps by label."""
+    return {label: cell for sweep in sweeps for label, cell in sweep.cells.items()}

@@ -10,7 +10,7 @@ from tests.claims.checks import follows_law, lower, ratio_of_rows
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers
 from tests.claims.laws import gradient_law, stream_law
-from tests.claims.sweeps import Sweep
+from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import ARTICLE, ISOTROPIC, UNPUBLISHED
 
 GRADIENT = "stream-gradient"
@@ -65,7 +65,7 @@ def jacobian_product(profile: Profile) -> Claim:
         law=gradient_law(
             "no-residual", "κ^(2m) for homogeneous sublayers; in float32 exactly 0 beyond m = log(2^-150)/log κ blocks."
         ),
-        cells={label: cell for sweep in (*sweeps, single) for label, cell in sweep.cells.items()},
+        cells=cells_of(*sweeps, single),
         checks=(
             *(straight(sweep) for sweep in sweeps),
             *(slope(sweep) for sweep in sweeps),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tests.claims.checks import follows_law
 from tests.claims.declaration import BUILDERS, SUPPORTED, Claim, Profile
 from tests.claims.figures import across_layers
-from tests.claims.sweeps import Sweep
+from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import ISOTROPIC
 from theory.laws.asymptotics import plain
 from theory.laws.derivation import values_of
@@ -42,7 +42,7 @@ def build(name: str) -> Callable[[Profile], Claim]:
             source=load(name).source,
             reading=f"Every layer of a stack of {DEPTH} blocks, width 256, each of the activations.",
             law=_law(name),
-            cells={label: cell for sweep in sweeps for label, cell in sweep.cells.items()},
+            cells=cells_of(*sweeps),
             checks=tuple(follows_law(sweep, quantity) for sweep in sweeps for quantity in QUANTITIES),
             expected=SUPPORTED,
             assumptions=ISOTROPIC,

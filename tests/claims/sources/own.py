@@ -7,7 +7,7 @@ from empirical.verdicts import Band
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers
 from tests.claims.laws import gradient_law
-from tests.claims.sweeps import Sweep
+from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import ISOTROPIC
 
 GRADIENT, DEPTH = "stream-gradient", 24
@@ -30,7 +30,7 @@ def tokenwise_profile(profile: Profile) -> Claim:
         source="this suite",
         reading="Measured over predicted within 10 % at every layer, the simultaneous interval included; d = 256, L = 24.",
         law=gradient_law("pre-ln", "Post-LN: χ^(L−l); Pre-LN: a ratio of Gamma functions."),
-        cells={label: cell for sweep in sweeps for label, cell in sweep.cells.items()},
+        cells=cells_of(*sweeps),
         checks=tuple(
             Check(
                 f"{GRADIENT}, measured over predicted, every layer of L={DEPTH}, {sweep.name}",

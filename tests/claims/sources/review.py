@@ -12,7 +12,7 @@ from tests.claims.checks import exponent_in_depth, extrapolates, follows_law, lo
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers, against_depth
 from tests.claims.laws import gradient_law, relative_gradient_law, step_law, stream_law
-from tests.claims.sweeps import Sweep
+from tests.claims.sweeps import Sweep, cells_of, transformer
 from tests.claims.texts import ISOTROPIC, REVIEW, TEXT
 
 GRADIENT = "stream-gradient"
@@ -27,22 +27,11 @@ _HELD_OUT = Band(
 )
 
 
-def _attention(profile: Profile, variant: str = "post-ln", source: str = "isotropic", causal: bool = False) -> Sweep:
-    """A 24-block Transformer, d = 128, n = 64, 4 heads."""
-    return Sweep(
-        variant, "attention,gelu", (24,), profile.seed, 128, 64, 4, causal, source=source, engine="dense", dtype="float32"
-    )
-
-
-def _cells(*sweeps: Sweep) -> dict:
-    return {label: cell for sweep in sweeps for label, cell in sweep.cells.items()}
-
-
 @claim
 def post_ln_growth_typical(profile: Profile) -> Claim:
     """Refuted: flat for homogeneous sublayers, geometric for GELU and tanh, decaying with attention."""
     sweeps = [Sweep("post-ln", name, profile.depths, profile.seed) for name in ("linear", "relu", "gelu", "tanh")]
-    attention = _attention(profile)
+    attention = transformer("post-ln", profile.seed)
     m = np.arange(12, 0, -1.0) + 1  # L − l + 1 at layers 12..23
     statements = [
         Check(
@@ -78,7 +67,7 @@ def post_ln_growth_typical(profile: Profile) -> Claim:
             "the gradient halves per block below the output.",
             homogeneous=False,
         ),
-        cells=_cells(*sweeps, attention),
+        cells=cells_of(*sweeps, attention),
         checks=(*statements, decay, *(follows_law(sweep, GRADIENT) for sweep in sweeps)),
         expected=REFUTED,
         assumptions=ISOTROPIC,
@@ -130,7 +119,7 @@ def growth_is_pre_ln(profile: Profile) -> Claim:
         reading="The same law read for the other placement: Pre-LN's typical squared gradient at fixed l = 1 relative to layer L's, "
         "less one, is proportional to L − l.",
         law=relative_gradient_law("pre-ln", "Exactly 1 + s²(L − l)/q_l for a homogeneous sublayer: linear in L − l."),
-        cells=_cells(*sweeps),
+        cells=cells_of(*sweeps),
         checks=tuple(
             Check(
                 f"exponent in L − l of (square at l = 1 over square at L) − 1, {sweep.name}",
@@ -175,7 +164,7 @@ def pre_ln_flat_in_depth(profile: Profile) -> Claim:
             "1/q_l: the final norm divides by q_L what the blocks have multiplied. GELU and tanh keep a small power L^(κ²/s² − 1).",
             homogeneous=True,
         ),
-        cells=_cells(*homogeneous, *others),
+        cells=cells_of(*homogeneous, *others),
         checks=(
             *(exponent_in_depth(sweep, GRADIENT, 1, _FLAT, "statement") for sweep in homogeneous),
             *(extrapolates(sweep, GRADIENT, 1, _HELD_OUT) for sweep in homogeneous),
@@ -221,7 +210,7 @@ def pre_ln_flat_across_layers(profile: Profile) -> Claim:
         law=gradient_law(
             "pre-ln", "Falls as 1/q_l along the stream: exponent −1/2 of the norm in q_l = q_0 + s² l.", homogeneous=True
         ),
-        cells=_cells(sweep),
+        cells=cells_of(sweep),
         checks=(
             ratio_of_rows(sweep, "norm at L/2 over norm at L", GRADIENT, (depth // 2, depth), flat, "statement", SUPPORTED, 0.5),
             ratio_of_rows(sweep, "norm at 0 over norm at L", GRADIENT, (0, depth), flat, "statement", REFUTED, 0.5),
@@ -258,8 +247,8 @@ def pre_ln_flat_across_layers(profile: Profile) -> Claim:
 @claim
 def post_ln_lower_tens_of_times(profile: Profile) -> Claim:
     """By condition: right in order of magnitude, in square, for causal language models; refuted bidirectionally."""
-    isotropic, bidirectional = _attention(profile), _attention(profile, source="text")
-    causal = _attention(profile, source="text", causal=True)
+    isotropic, bidirectional = transformer("post-ln", profile.seed), transformer("post-ln", profile.seed, "text")
+    causal = transformer("post-ln", profile.seed, "text", causal=True)
     tens = Band(10, 100, "tens of times: between ten and a hundred")
     ends = (0, 24)
     return Claim(
@@ -275,7 +264,7 @@ def post_ln_lower_tens_of_times(profile: Profile) -> Claim:
             "text": "The mask and the loss's coherence across tokens decide: a causal mask lets early tokens collect the gradients of all later "
             "ones, so a coherent gradient grows downwards; bidirectional attention averages incoherent gradients away.",
         },
-        cells=_cells(isotropic, bidirectional, causal),
+        cells=cells_of(isotropic, bidirectional, causal),
         checks=(
             ratio_of_rows(causal, "square at 0 over square at L", GRADIENT, ends, tens, "statement", SUPPORTED),
             ratio_of_rows(bidirectional, "square at 0 over square at L", GRADIENT, ends, tens, "statement", REFUTED),
@@ -327,7 +316,7 @@ def norm_amplifies(profile: Profile) -> Claim:
         law=step_law(
             "post-ln", "The norm's own factor is 1/√(1 + s²) < 1: the smaller the sublayer's output, the closer to 1, from below."
         ),
-        cells=_cells(*sweeps, small),
+        cells=cells_of(*sweeps, small),
         checks=(
             *(
                 Check(
@@ -393,7 +382,7 @@ def pre_ln_near_identity(profile: Profile) -> Claim:
         source=REVIEW,
         reading="|x_l − x_{l-1}|/|x_{l-1}| below 1/4, at the first and at the last of 64 blocks.",
         law=stream_law("pre-ln", "|x_l − x_{l-1}|/|x_{l-1}| = s/√q_{l-1}: falls like l^(-1/2) as the stream grows."),
-        cells=_cells(sweep),
+        cells=cells_of(sweep),
         checks=(
             *(
                 Check(

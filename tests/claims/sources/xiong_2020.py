@@ -8,7 +8,7 @@ from tests.claims.checks import exponent_in_depth, extrapolates, follows_law, ra
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers, against_depth
 from tests.claims.laws import gradient_law
-from tests.claims.sweeps import Sweep
+from tests.claims.sweeps import Sweep, cells_of, transformer
 from tests.claims.texts import ISOTROPIC, TEXT, XIONG
 
 GRADIENT, PARAMETER = "stream-gradient", "parameter-gradient"
@@ -68,12 +68,10 @@ def last_layer_gradient(profile: Profile) -> Claim:
 @claim
 def post_ln_largest_near_output(profile: Profile) -> Claim:
     """By condition: so for bidirectional attention; the other way round under a causal mask with a real loss."""
-    shape = (24,), profile.seed, 128, 64, 4
-    numerics = {"engine": "dense", "dtype": "float32"}
-    isotropic = Sweep("post-ln", "attention,gelu", *shape, **numerics)  # type: ignore[arg-type]
-    bidirectional = Sweep("post-ln", "attention,gelu", *shape, source="text", **numerics)  # type: ignore[arg-type]
-    causal = Sweep("post-ln", "attention,gelu", *shape, causal=True, source="text", **numerics)  # type: ignore[arg-type]
-    pre = Sweep("pre-ln", "attention,gelu", *shape, causal=True, source="text", **numerics)  # type: ignore[arg-type]
+    isotropic = transformer("post-ln", profile.seed)
+    bidirectional = transformer("post-ln", profile.seed, "text")
+    causal = transformer("post-ln", profile.seed, "text", causal=True)
+    pre = transformer("pre-ln", profile.seed, "text", causal=True)
     smaller = upper(1.0, "largest near the output: mid-stack gradient smaller than the output's")
     what, rows = "square at L/2 over square at L", (12, 24)
     top = slice(20, 25)
@@ -92,7 +90,7 @@ def post_ln_largest_near_output(profile: Profile) -> Claim:
             "text": "Attention makes tokens alike (c → 1) and then adds variance without adding gradient: the square halves per block below the output "
             "while the tokens' gradients are incoherent (γ ≈ 0). A causal mask sums later tokens' gradients into earlier ones, coherently.",
         },
-        cells={label: cell for sweep in (isotropic, bidirectional, causal, pre) for label, cell in sweep.cells.items()},
+        cells=cells_of(isotropic, bidirectional, causal, pre),
         checks=(
             ratio_of_rows(isotropic, what, GRADIENT, rows, smaller, "statement", SUPPORTED),
             ratio_of_rows(bidirectional, what, GRADIENT, rows, smaller, "statement", SUPPORTED),
