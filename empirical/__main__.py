@@ -42,8 +42,11 @@ def _measure(arguments: argparse.Namespace) -> None:
         raise InvalidInput(f"seeds is {arguments.seeds}: an interval needs at least 2")
     if not 0 < arguments.level < 1:
         raise InvalidInput(f"level is {arguments.level}: it must lie between 0 and 1")
-    cell = Cell(configuration(arguments), arguments.input, arguments.engine, arguments.dtype, arguments.seed)
     wanted = quantity(arguments.quantity)
+    extra = (wanted.name,) if wanted.on_demand else ()
+    cell = Cell(configuration(arguments), arguments.input, arguments.engine, arguments.dtype, arguments.seed, extra)
+    if wanted.isotropic and arguments.input != "isotropic":
+        raise InvalidInput(f"{wanted.name} is defined for an isotropic gradient at the output: use --input isotropic")
     if wanted.name not in cell.quantities:
         raise InvalidInput(f"{wanted.name} compares two tokens: give --tokens 2 or more")
     device = device_named(arguments.device)
@@ -68,10 +71,10 @@ def _print(ensemble: Ensemble, name: str, arguments: argparse.Namespace) -> None
     cell, readings = ensemble.cell, ensemble.readings
     gate(cell, readings)
     found = mean_interval(readings.values[name], arguments.level)
-    first = quantity(name).first_layer
+    labels = quantity(name).labels(cell.configuration)
     rows = [
-        {"layer": first + k, "mean": float(mean), "low": float(low), "high": float(high)}
-        for k, (mean, low, high) in enumerate(zip(found.value, found.low, found.high, strict=True))
+        label | {"mean": float(mean), "low": float(low), "high": float(high)}
+        for label, mean, low, high in zip(labels, found.value, found.low, found.high, strict=True)
     ]
     if arguments.json:
         more = {

@@ -26,6 +26,7 @@ class WeightRecord:
 
     intended: float
     """Variance times fan-in."""
+    fan_in: int
     count: int
     mean_square: float
     """Measured variance times fan-in, pooled over the batch."""
@@ -89,7 +90,7 @@ class RandomLinear:
 
 def _record(weights: Tensor, variance: float, fan_in: int) -> WeightRecord:
     mean_square = float(weights.float().square().mean()) * fan_in
-    return WeightRecord(variance, weights.numel(), mean_square, tuple(weights[0, 0, :4].tolist()))
+    return WeightRecord(variance, fan_in, weights.numel(), mean_square, tuple(weights[0, 0, :4].tolist()))
 
 
 def _at_least_float(x: Tensor) -> torch.dtype:

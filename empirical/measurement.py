@@ -31,9 +31,10 @@ class Cell:
         engine: ``dense`` or ``matrix-free`` (the same distribution, see `empirical.layers`).
         dtype: ``float64``, ``float32`` or ``bfloat16``.
         seed: base seed; member m of the ensemble is drawn from (seed, m).
+        extra: names of quantities that are made on demand (optimiser updates).
 
     Raises:
-        InvalidInput: unknown dtype or input.
+        InvalidInput: unknown dtype or input; an optimiser update without matrices or with another gradient.
     """
 
     configuration: Configuration
@@ -41,6 +42,7 @@ class Cell:
     engine: str = "dense"
     dtype: str = "float64"
     seed: int = 0
+    extra: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         source(self.source)
@@ -48,11 +50,19 @@ class Cell:
             raise InvalidInput(f"unknown dtype {self.dtype!r}: use one of {', '.join(DTYPES)}")
         if self.seed < 0:
             raise InvalidInput(f"seed is {self.seed}: it must be 0 or more")
+        if self.extra and self.engine != "dense":
+            raise InvalidInput(f"{self.extra[0]} needs the weights themselves: use --engine dense")
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        """What can be read: cosines need two tokens."""
-        return tuple(name for name, q in QUANTITIES.items() if q.tokens != 2 or self.configuration.tokens > 1)
+        """What is read: cosines need two tokens, some quantities an isotropic gradient, some are made on demand only."""
+        return tuple(
+            name
+            for name, q in QUANTITIES.items()
+            if (q.tokens != 2 or self.configuration.tokens > 1)
+            and (not q.isotropic or self.source == "isotropic")
+            and (not q.on_demand or name in self.extra)
+        )
 
     @property
     def batch(self) -> int:

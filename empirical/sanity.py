@@ -36,12 +36,11 @@ def gate(cell: Cell, readings: Readings, zeros_allowed: bool = False) -> list[st
 
 
 def _complete(cell: Cell, readings: Readings) -> str:
-    depth = cell.configuration.depth
     missing = set(cell.quantities) - set(readings.values)
     if missing:
         raise InvalidMeasurement(f"no readings of {', '.join(sorted(missing))}")
     for name, values in readings.values.items():
-        rows = depth + 1 - QUANTITIES[name].first_layer
+        rows, depth = len(QUANTITIES[name].labels(cell.configuration)), cell.configuration.depth
         if values.shape != (readings.members, rows):
             raise InvalidMeasurement(f"{name}: {values.shape[1]} readings a network where depth {depth} has {rows}")
     total = sum(values.size for values in readings.values.values())
@@ -52,19 +51,22 @@ def _finite(cell: Cell, readings: Readings, zeros_allowed: bool) -> str:
     for name, values in readings.values.items():
         if zeros_allowed and PROBES[name].is_ratio:
             continue
-        _, layers = np.nonzero(~np.isfinite(values))
-        if len(layers):
-            layer = int(layers[0]) + QUANTITIES[name].first_layer
-            raise InvalidMeasurement(f"{name} is not finite at layer {layer} in {cell.dtype}: use a wider dtype or fewer blocks")
+        _, rows = np.nonzero(~np.isfinite(values))
+        if len(rows):
+            raise InvalidMeasurement(f"{name} is not finite at {_place(cell, name, rows[0])} in {cell.dtype}: use a wider dtype or fewer blocks")
         if PROBES[name].may_vanish or zeros_allowed:
             continue
-        _, layers = np.nonzero(values == 0)
-        if len(layers):
-            layer = int(layers[-1]) + QUANTITIES[name].first_layer
+        _, rows = np.nonzero(values == 0)
+        if len(rows):
             raise InvalidMeasurement(
-                f"{name} is exactly zero at layer {layer} in {cell.dtype}: it underflows; use a wider dtype or fewer blocks"
+                f"{name} is exactly zero at {_place(cell, name, rows[-1])} in {cell.dtype}: it underflows; use a wider dtype or fewer blocks"
             )
     return "every reading is finite" + ("" if zeros_allowed else " and non-zero")
+
+
+def _place(cell: Cell, name: str, row: int) -> str:
+    label = QUANTITIES[name].labels(cell.configuration)[row]
+    return f"layer {label['layer']}" + (f" ({label['matrix']})" if "matrix" in label else "")
 
 
 def _variances(readings: Readings) -> str:

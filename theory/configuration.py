@@ -58,6 +58,16 @@ class Configuration:
         return tuple(sublayer(name) for name in self.sublayers)
 
     @property
+    def matrix_names(self) -> tuple[str, ...]:
+        """Labels of one block's weight matrices in order of application, such as ``attention.WQ``; ``relu(2).W1`` for a second relu."""
+        names = []
+        for index, name in enumerate(self.sublayers):
+            before = self.sublayers[:index].count(name)
+            label = f"{name}({before + 1})" if before else name
+            names += [f"{label}.{matrix.name}" for matrix in sublayer(name).matrices]
+        return tuple(names)
+
+    @property
     def tokenwise(self) -> bool:
         """Whether no sublayer mixes tokens."""
         return all(maps.tokenwise for maps in self.maps)

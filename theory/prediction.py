@@ -48,6 +48,9 @@ class Quantity:
         read: its values from a profile.
         first_layer: layer of the first value: 0 for streams, 1 for blocks.
         tokens: how many tokens a token-wise network needs for it (None: all of the configuration's).
+        matrices: one row for every weight matrix instead of one a layer.
+        isotropic: it is defined for an isotropic Gaussian gradient at the output only.
+        on_demand: its measurement costs passes of its own and is made only where it is asked for.
     """
 
     name: str
@@ -55,9 +58,19 @@ class Quantity:
     read: Callable[[Profile], list[float]]
     first_layer: int = 0
     tokens: int | None = 1
+    matrices: bool = False
+    isotropic: bool = False
+    on_demand: bool = False
 
-    def predict(self, configuration: Configuration) -> list[dict[str, float]]:
-        """Rows ``{"layer", "mean", "low", "high"}``, at leading order in 1/width.
+    def labels(self, configuration: Configuration) -> list[dict[str, Any]]:
+        """What each row is of: ``{"layer"}``, and ``"matrix"`` (such as ``attention.WQ``) where there is one row a matrix."""
+        layers = range(self.first_layer, configuration.depth + 1)
+        if not self.matrices:
+            return [{"layer": layer} for layer in layers]
+        return [{"layer": layer, "matrix": name} for layer in layers for name in configuration.matrix_names]
+
+    def predict(self, configuration: Configuration) -> list[dict[str, Any]]:
+        """Rows ``{"layer", "mean", "low", "high"}`` (with ``"matrix"`` as in `labels`), at leading order in 1/width.
 
         ``low`` and ``high`` equal ``mean``: a law has no sampling error.
 
@@ -74,7 +87,8 @@ class Quantity:
                 f"{self.name} of {configuration.variant.name} overflows at depth {configuration.depth}: "
                 "use fewer blocks or a smaller gain"
             )
-        return [{"layer": self.first_layer + k, "mean": v, "low": v, "high": v} for k, v in enumerate(values)]
+        labels = self.labels(configuration)
+        return [label | {"mean": v, "low": v, "high": v} for label, v in zip(labels, values, strict=True)]
 
     def predicted(self, configuration: Configuration) -> Array:
         """The means of `predict`, one per layer."""

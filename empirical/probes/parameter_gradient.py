@@ -1,16 +1,6 @@
-"""Squared Frobenius norm of the gradient of each block's last output matrix."""
+"""Squared Frobenius norm of the gradient of every weight matrix, in order of application."""
 
-from torch import Tensor
+from empirical.probes.base import Probe, by_layer, wide
 
-from empirical.probes.base import Observation, Probe, by_layer, wide
-
-
-def _read(seen: Observation) -> Tensor:
-    last: dict[int, Tensor] = {}
-    # Matrices are drawn in order of application, so the block's last one is the output matrix.
-    for layer, index, matrix in seen.tape.weights:
-        last[layer] = seen.tape.gradients[layer, index, matrix]
-    return by_layer([wide(last[layer]) for layer in sorted(last)])
-
-
-PROBE = Probe("parameter-gradient", _read)
+# Matrices are drawn, and so recorded, in order of application.
+PROBE = Probe("parameter-gradient", lambda seen: by_layer([wide(seen.tape.gradients[key]) for key in seen.tape.weights]))

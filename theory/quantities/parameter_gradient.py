@@ -1,28 +1,13 @@
-"""Squared gradient of the output matrix of each block's last sublayer (W₂ of an FFN)."""
+"""Squared gradient of every weight matrix."""
 
-from theory.algebra import Sublayer
-from theory.prediction import Profile, Quantity
-
-
-def _read(profile: Profile) -> list[float]:
-    configuration = profile.configuration
-    width, hidden = configuration.width, configuration.width * configuration.expansion
-    values = []
-    for block in profile.blocks:
-        step = block[-1]
-        entries = width * (hidden if len(step.maps.matrices) == 2 else width)
-        variances = configuration.variances(step.maps)
-        ((node, gradient),) = step.gradients.at_sublayers.items()
-        assert isinstance(node, Sublayer)
-        moments = step.walk.moments[node.argument]
-        values.append(entries * step.maps.output_gradient(moments, gradient, variances, configuration.causal))
-    return values
-
+from theory.parameters import matrix_gradients
+from theory.prediction import Quantity
 
 QUANTITY = Quantity(
     name="parameter-gradient",
-    definition="E‖∂𝓛/∂W‖_F² of the output matrix of block l's last sublayer (W₂ of an FFN, W_O of attention)",
-    read=_read,
+    definition="E‖∂𝓛/∂W‖_F² of every weight matrix W of block l, summed over tokens; a block's last row is its output matrix",
+    read=lambda profile: [matrix.square for block in matrix_gradients(profile) for matrix in block],
     first_layer=1,
     tokens=None,
+    matrices=True,
 )

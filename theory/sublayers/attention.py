@@ -42,16 +42,26 @@ class Attention(SublayerMaps):
         logits = variances["WQ"] * variances["WK"]
         weighted = gradient / partition
         values = _series(moments, lambda p: _masked(weighted * (logits * moments) ** p, causal, transpose=True), logits)
-        # Queries and keys: each row's softmax Jacobian, diagonal in the tokens at this order.
-        row = np.diagonal(gradient) * (1 - np.diagonal(overlap)) ** 2
-        same = np.exp(logits * np.multiply.outer(np.diagonal(moments), np.diagonal(moments)))
-        same = np.where(_visible(len(moments), causal), same / np.diagonal(partition)[:, None], 0.0)
+        row, same = _softmax_jacobian(moments, gradient, overlap, partition, logits, causal)
         diagonal = logits * (row * same.sum(axis=1) + row @ same)
         return variances["WO"] * variances["WV"] * (values + np.diag(diagonal))
 
-    def output_gradient(self, moments: Array, gradient: Array, variances: Variances, causal: bool) -> float:
-        overlap, _ = _weights(moments, variances, causal)
-        return float((variances["WV"] * overlap * gradient).sum())
+    def parameter_gradients(self, moments: Array, gradient: Array, variances: Variances, causal: bool) -> dict[str, float]:
+        """W_V and W_O see the same Gram matrices, Σ_ii' O_ii'(δ_i·δ_i').
+
+        With M = Σ_ij a_ij δ_i·(v_j − o_i) x_i x_jᵀ the gradient of W_Q is M W_K and that of W_K is Mᵀ W_Q; ‖M‖² is taken
+        at the order of `backward`: diagonal in the tokens, Σ_i Γ_ii (1 − m_i)² Σ_j A_iijj.
+        """
+        overlap, partition = _weights(moments, variances, causal)
+        values = float((overlap * gradient).sum())
+        row, same = _softmax_jacobian(moments, gradient, overlap, partition, variances["WQ"] * variances["WK"], causal)
+        logits = variances["WV"] * variances["WO"] * float(row @ same.sum(axis=1))
+        return {
+            "WQ": variances["WK"] * logits,
+            "WK": variances["WQ"] * logits,
+            "WV": variances["WO"] * values,
+            "WO": variances["WV"] * values,
+        }
 
 
 def _weights(moments: Array, variances: Variances, causal: bool) -> tuple[Array, Array]:
@@ -67,6 +77,15 @@ def _weights(moments: Array, variances: Variances, causal: bool) -> tuple[Array,
     partition = _series(moments, lambda p: _masked(moments**p, causal), logits, logits)
     overlap = _series(moments, lambda p: _masked(moments ** (p + 1), causal), logits, logits) / partition
     return overlap, partition
+
+
+def _softmax_jacobian(
+    moments: Array, gradient: Array, overlap: Array, partition: Array, logits: float, causal: bool
+) -> tuple[Array, Array]:
+    """(Γ_ii (1 − m_i)², A_iijj): each row's softmax Jacobian for queries and keys, diagonal in the tokens at this order."""
+    row = np.diagonal(gradient) * (1 - np.diagonal(overlap)) ** 2
+    same = np.exp(logits * np.multiply.outer(np.diagonal(moments), np.diagonal(moments)))
+    return row, np.where(_visible(len(moments), causal), same / np.diagonal(partition)[:, None], 0.0)
 
 
 def _series(moments: Array, coefficient: Callable[[int], Array], logits: float, scale: float = 1.0) -> Array:

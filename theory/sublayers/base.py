@@ -52,8 +52,16 @@ class SublayerMaps(ABC):
         """Moments of J_Fᵀδ from the moments of a and of δ = ∂𝓛/∂F."""
 
     @abstractmethod
-    def output_gradient(self, moments: Array, gradient: Array, variances: Variances, causal: bool) -> float:
-        """E‖∂𝓛/∂W‖_F² of the output matrix over its number of entries: Σ_ij (a_i·a_j)(δ_i·δ_j) per coordinate."""
+    def parameter_gradients(self, moments: Array, gradient: Array, variances: Variances, causal: bool) -> dict[str, float]:
+        """E‖∂𝓛/∂W‖_F² / (fan_in · width) of every matrix W, in order of application.
+
+        ‖∂𝓛/∂W‖_F² = Σ_ij (a_i·a_j)(δ_i·δ_j) over tokens, a entering W and δ at its output: a per coordinate of the
+        fan-in, δ's length over the stream's width. For the output matrix fan_in · width is its number of entries.
+        """
+
+    def fan_in(self, matrix: str, width: int, expansion: int) -> int:
+        """Rows of a matrix: the width, unless it acts on the hidden layer."""
+        return width
 
     def spread(self, variance: float, expansion: int) -> float | None:
         """τ((JJᵀ)²)/τ(JJᵀ)² of the sublayer's Jacobian at infinite width, or None where it is not derived.

@@ -39,11 +39,22 @@ class TokenWise(SublayerMaps):
         first = variances[self.matrices[0].name]
         return first * slope_kernel(self.activation, first * moments) * self._output_gain(variances) * gradient
 
-    def output_gradient(self, moments: Array, gradient: Array, variances: Variances, causal: bool) -> float:
-        if len(self.matrices) == 2:
-            return float((self._hidden(moments, variances) * gradient).sum())
-        first = variances[self.matrices[0].name]
-        return float((moments * slope_kernel(self.activation, first * moments) * gradient).sum())
+    def parameter_gradients(self, moments: Array, gradient: Array, variances: Variances, causal: bool) -> dict[str, float]:
+        kernels = self.tangent_kernels(moments, variances)
+        return {name: float((kernel * gradient).sum()) for name, kernel in kernels.items()}
+
+    def tangent_kernels(self, moments: Array, variances: Variances) -> dict[str, Array]:
+        """Each matrix's part of the sublayer's neural tangent kernel over its fan-in, (tokens, tokens).
+
+        (a_i·a_j)/fan_in · tr(R_i R_jᵀ)/width, with R_i the Jacobian from the matrix's output at token i to F.
+        """
+        first = self.matrices[0].name
+        slopes = slope_kernel(self.activation, variances[first] * moments)
+        kernels = {first: moments * slopes * self._output_gain(variances)}
+        return kernels | {"W2": self._hidden(moments, variances)} if len(self.matrices) == 2 else kernels
+
+    def fan_in(self, matrix: str, width: int, expansion: int) -> int:
+        return width * expansion if matrix == "W2" else width
 
     def spread(self, variance: float, expansion: int) -> float | None:
         """Each free factor adds its own relative variance: 1 for a Gaussian matrix, and the slopes' (S-transforms multiply)."""

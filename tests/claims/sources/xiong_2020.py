@@ -11,7 +11,7 @@ from tests.claims.laws import gradient_law
 from tests.claims.sweeps import Sweep, cells_of, transformer
 from tests.claims.texts import ISOTROPIC, TEXT, XIONG
 
-GRADIENT, PARAMETER = "stream-gradient", "parameter-gradient"
+GRADIENT, PARAMETER = "stream-gradient", "output-matrix-gradient"
 
 
 @claim
