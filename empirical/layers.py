@@ -41,6 +41,8 @@ class Tape:
     weights: dict[tuple[int, int, str], WeightRecord] = field(default_factory=dict)
     gradients: dict[tuple[int, int, str], Tensor] = field(default_factory=dict)
     """Squared Frobenius norm of ∂𝓛/∂W, shape (members,)."""
+    factors: dict[tuple[int, int, str], tuple[Tensor, Tensor]] | None = None
+    """Where they are asked for (dense engine): X and Δ of ∂𝓛/∂W = XᵀΔ, each (members, tokens, features)."""
 
 
 class RandomLinear:
@@ -115,6 +117,8 @@ class _Dense(torch.autograd.Function):
         x, weights = ctx.saved_tensors
         (delta,) = deltas
         ctx.layer.tape.gradients[ctx.key] = _squared_frobenius(x, delta)
+        if ctx.layer.tape.factors is not None:
+            ctx.layer.tape.factors[ctx.key] = (x, delta)
         return delta @ weights.mT, None, None, None, None
 
 

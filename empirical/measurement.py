@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from empirical.blocks import forward
+from empirical.blocks import Pass, forward
 from empirical.draws import Draws
-from empirical.layers import RandomLinear, WeightRecord
+from empirical.layers import RandomLinear, Tape, WeightRecord
 from empirical.probes import PROBES, Observation
 from empirical.sources import source
 from theory.configuration import Configuration
@@ -19,6 +19,7 @@ from theory.quantities import QUANTITIES
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 _BATCH_BYTES = 600_000_000
+_DIRECTIONS = 4  # projections of an optimiser's update: their scatter is then below that between networks
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,19 @@ def measure(cell: Cell, members: Sequence[int], device: torch.device) -> Reading
     feed = source(cell.source)(cell.configuration, draws)
     network = forward(cell.configuration, feed.inputs, linear)
     streams = [layer["x"] for layer in network.streams]
-    gradients = torch.autograd.grad(feed.objective(network.output), streams)
-    observation = Observation(network, gradients, linear.tape)
+    tape = linear.tape
+    tape.factors = {} if cell.extra else None
+    gradients = torch.autograd.grad(feed.objective(network.output), streams, retain_graph=bool(cell.extra))
+    directions = tuple(_direction(network, linear, draws) for _ in range(_DIRECTIONS if cell.extra else 0))
+    observation = Observation(network, gradients, tape, directions)
     with torch.no_grad():
         values = {name: PROBES[name].read(observation).cpu().numpy() for name in cell.quantities}
-    return Readings(values, (linear.tape.weights,))
+    return Readings(values, (tape.weights,))
+
+
+def _direction(network: Pass, linear: RandomLinear, draws: Draws) -> Tape:
+    """A further backward pass with a unit Gaussian gradient of its own at the output."""
+    linear.tape = Tape(factors={})
+    upstream = draws.normal("upstream", *network.output.shape[1:])
+    torch.autograd.grad((network.output * upstream).sum(), network.streams[0]["x"], retain_graph=True)
+    return linear.tape

@@ -21,11 +21,14 @@ class Observation:
         network: the forward pass.
         gradients: ∂𝓛/∂x_l of the stream x at layers 0..L, each (members, tokens, width).
         tape: squared gradients of the weight matrices.
+        directions: for optimiser updates, the factors of every matrix's gradient for some further independent unit
+            Gaussian gradients at the output.
     """
 
     network: Pass
     gradients: tuple[Tensor, ...]
     tape: Tape
+    directions: tuple[Tape, ...] = ()
 
 
 @dataclass(frozen=True)

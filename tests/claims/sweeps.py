@@ -37,6 +37,7 @@ class Sweep:
     source: str = "isotropic"
     engine: str = "matrix-free"
     dtype: str = "float64"
+    extra: tuple[str, ...] = ()
 
     def configuration(self, depth: int) -> Configuration:
         """The network at one depth."""
@@ -78,7 +79,7 @@ class Sweep:
 
     def _cell(self, depth: int, label: str) -> Cell:
         seed = (self.base_seed << 32) + zlib.crc32(label.encode())
-        return Cell(self.configuration(depth), self.source, self.engine, self.dtype, seed)
+        return Cell(self.configuration(depth), self.source, self.engine, self.dtype, seed, self.extra)
 
     def predicted(self, name: str, depth: int) -> Array:
         """Theory's values of a quantity, layer by layer."""

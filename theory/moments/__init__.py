@@ -2,6 +2,15 @@
 
 from theory.moments.activations import ACTIVATIONS, Activation, activation
 from theory.moments.gaussian import gaussian_expectation, q
-from theory.moments.kernels import slope_kernel, value_kernel
+from theory.moments.kernels import slope_kernel, squared_slope_kernel, value_kernel
 
-__all__ = ["ACTIVATIONS", "Activation", "activation", "gaussian_expectation", "q", "slope_kernel", "value_kernel"]
+__all__ = [
+    "ACTIVATIONS",
+    "Activation",
+    "activation",
+    "gaussian_expectation",
+    "q",
+    "slope_kernel",
+    "squared_slope_kernel",
+    "value_kernel",
+]

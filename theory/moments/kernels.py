@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from math import lgamma, log, sqrt
 
@@ -21,6 +22,23 @@ def value_kernel(activation: Activation, moments: Array) -> Array:
 def slope_kernel(activation: Activation, moments: Array) -> Array:
     """E φ'(u_i)φ'(u_j) for u ~ N(0, moments); shape (tokens, tokens)."""
     return _kernel(activation, moments, derivative=True)
+
+
+def squared_slope_kernel(activation: Activation, moments: Array) -> Array:
+    """E φ'(u_i)²φ'(u_j)² for u ~ N(0, moments); shape (tokens, tokens)."""
+    return _kernel(_squared_slope(activation), moments, derivative=True)
+
+
+@lru_cache(maxsize=32)
+def _squared_slope(activation: Activation) -> Activation:
+    """An activation whose slope is φ'²; its value is never asked for."""
+    return replace(
+        activation,
+        name=f"({activation.name}')²",
+        derivative=lambda z: activation.derivative(z) ** 2,
+        slopes=None if activation.slopes is None else (activation.slopes[0] ** 2, activation.slopes[1] ** 2),
+        polynomial=None,
+    )
 
 
 def _kernel(activation: Activation, moments: Array, derivative: bool) -> Array:
