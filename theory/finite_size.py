@@ -75,8 +75,8 @@ def length_variance(configuration: Configuration) -> float:
 def _pre_activation(configuration: Configuration, step: SublayerStep) -> tuple[Sublayer, float]:
     """The step's sublayer node and the variance of its first pre-activation."""
     (node,) = [node for node in step.walk.order if isinstance(node, Sublayer)]
-    first = configuration.variances(step.maps)[step.maps.matrices[0].name]
-    return node, first * float(step.walk.moments[node.argument].mean())
+    weights, first = configuration.weights(step.maps), step.maps.matrices[0].name
+    return node, float(weights.applied(first, step.walk.moments[node.argument]).mean())
 
 
 def _sensitivity(step: Walk) -> float:

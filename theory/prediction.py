@@ -121,19 +121,19 @@ def _coefficients(configuration: Configuration, layer: int) -> Callable[[Any], f
 
 
 def _walk(configuration: Configuration, maps: SublayerMaps, layer: int, state: Moments) -> Walk:
-    variances = configuration.variances(maps)
+    weights = configuration.weights(maps)
     return Walk(
         configuration.variant.steps,
         state,
         Tokens(),
         _coefficients(configuration, layer),
-        lambda moments: maps.forward(moments, variances, configuration.causal),
+        lambda moments: maps.forward(moments, weights, configuration.causal),
     )
 
 
 def _backward_map(configuration: Configuration, maps: SublayerMaps) -> Callable[[Array, Array], Array]:
-    variances = configuration.variances(maps)
-    return lambda moments, gradient: maps.backward(moments, gradient, variances, configuration.causal)
+    weights = configuration.weights(maps)
+    return lambda moments, gradient: maps.backward(moments, gradient, weights, configuration.causal)
 
 
 def _no_sublayer(*moments: Array) -> Array:

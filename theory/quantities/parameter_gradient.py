@@ -11,11 +11,11 @@ def _read(profile: Profile) -> list[float]:
     for block in profile.blocks:
         step = block[-1]
         entries = width * (hidden if len(step.maps.matrices) == 2 else width)
-        variances = configuration.variances(step.maps)
+        weights = configuration.weights(step.maps)
         ((node, gradient),) = step.gradients.at_sublayers.items()
         assert isinstance(node, Sublayer)
         moments = step.walk.moments[node.argument]
-        values.append(entries * step.maps.output_gradient(moments, gradient, variances, configuration.causal))
+        values.append(entries * step.maps.output_gradient(moments, gradient, weights, configuration.causal))
     return values
 
 

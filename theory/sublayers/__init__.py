@@ -2,7 +2,7 @@
 
 from theory.registry import find
 from theory.sublayers.attention import Attention
-from theory.sublayers.base import Matrix, SublayerMaps
+from theory.sublayers.base import Matrix, Role, SublayerMaps, Weights
 from theory.sublayers.tokenwise import TokenWise
 
 SUBLAYERS: dict[str, SublayerMaps] = {
@@ -28,4 +28,4 @@ def sublayer(name: str) -> SublayerMaps:
     return find("sublayer", name, SUBLAYERS)
 
 
-__all__ = ["SUBLAYERS", "Attention", "Matrix", "SublayerMaps", "TokenWise", "sublayer"]
+__all__ = ["SUBLAYERS", "Attention", "Matrix", "Role", "SublayerMaps", "TokenWise", "Weights", "sublayer"]

@@ -7,7 +7,8 @@ The logits of row i have covariance C_ii' C_jk over (row i, column j) and (row i
 (a ratio of expectations in place of the expectation of the ratio). Every sum over (j, k) is a power series in
 C_ii' whose coefficients are masked sums of powers of C, so a pass costs O(terms · tokens²) instead of tokens⁴.
 Heads are independent copies: their number does not enter at this order. Terms of relative order
-tokens/width (the softmax's tilt towards the query) are left out.
+tokens/width (the softmax's tilt towards the query) are left out. With weight variances v and biases of second moment b
+the exponents' factor C_ii' becomes v_k (v_q C_ii' + b_q): the key's bias adds the same to a whole row and drops out.
 """
 
 from __future__ import annotations
@@ -18,43 +19,58 @@ import numpy as np
 import sympy
 
 from theory.errors import InvalidInput
-from theory.sublayers.base import Array, Matrix, SublayerMaps, Variances
+from theory.sublayers.base import Array, Matrix, Role, SublayerMaps, Weights
 
 
 class Attention(SublayerMaps):
-    """W_O concat_h softmax(Q_h K_hᵀ/√d_h) V_h with separate Gaussian W_Q, W_K, W_V, W_O of variance 1/width."""
+    """W_O concat_h softmax(Q_h K_hᵀ/√d_h) V_h with separate W_Q, W_K, W_V, W_O."""
 
     name = "attention"
     equation = "WO concat_h softmax(Q_h K_h'/sqrt(d_h)) V_h"
-    matrices = (Matrix("WQ", branch=False), Matrix("WK", branch=False), Matrix("WV"), Matrix("WO"))
+    matrices = (
+        Matrix("WQ", Role.QUERY, branch=False),
+        Matrix("WK", Role.KEY, branch=False),
+        Matrix("WV", Role.VALUE),
+        Matrix("WO", Role.ATTENTION_OUTPUT),
+    )
     tokenwise = False
     homogeneous = False
 
     def exact_moments(self) -> tuple[sympy.Expr, sympy.Expr] | None:
         return None  # both depend on how alike the tokens are
 
-    def forward(self, moments: Array, variances: Variances, causal: bool) -> Array:
-        overlap, _ = _weights(moments, variances, causal)
-        return variances["WO"] * variances["WV"] * overlap
+    def forward(self, moments: Array, weights: Weights, causal: bool) -> Array:
+        return weights.applied("WO", self._mixed(moments, weights, causal))
 
-    def backward(self, moments: Array, gradient: Array, variances: Variances, causal: bool) -> Array:
-        overlap, partition = _weights(moments, variances, causal)
-        logits = variances["WQ"] * variances["WK"]
+    def backward(self, moments: Array, gradient: Array, weights: Weights, causal: bool) -> Array:
+        overlap, partition = _softmax(moments, weights, causal)
+        exponent, variances = _exponent(moments, weights), weights.variances
         weighted = gradient / partition
-        values = _series(moments, lambda p: _masked(weighted * (logits * moments) ** p, causal, transpose=True), logits)
-        # Queries and keys: each row's softmax Jacobian, diagonal in the tokens at this order.
+        values = _series(moments, lambda p: _masked(weighted * exponent**p, causal, transpose=True), _terms(exponent))
+        # Queries and keys: each row's softmax Jacobian, diagonal in the tokens at this order. What reaches the query came
+        # through the keys W_K a (their bias drops out), what reaches a key through the query with its bias.
         row = np.diagonal(gradient) * (1 - np.diagonal(overlap)) ** 2
-        same = np.exp(logits * np.multiply.outer(np.diagonal(moments), np.diagonal(moments)))
+        same = np.exp(np.multiply.outer(np.diagonal(exponent), np.diagonal(moments)))
         same = np.where(_visible(len(moments), causal), same / np.diagonal(partition)[:, None], 0.0)
-        diagonal = logits * (row * same.sum(axis=1) + row @ same)
-        return variances["WO"] * variances["WV"] * (values + np.diag(diagonal))
+        through_query = variances["WQ"] * variances["WK"] * row * same.sum(axis=1)
+        through_keys = (np.diagonal(exponent) * row) @ same
+        return variances["WO"] * variances["WV"] * (values + np.diag(through_query + through_keys))
 
-    def output_gradient(self, moments: Array, gradient: Array, variances: Variances, causal: bool) -> float:
-        overlap, _ = _weights(moments, variances, causal)
-        return float((variances["WV"] * overlap * gradient).sum())
+    def output_gradient(self, moments: Array, gradient: Array, weights: Weights, causal: bool) -> float:
+        return float((self._mixed(moments, weights, causal) * gradient).sum())
+
+    def _mixed(self, moments: Array, weights: Weights, causal: bool) -> Array:
+        """Moments of the heads' outputs; rows of the softmax sum to 1, so the value's bias passes through whole."""
+        overlap, _ = _softmax(moments, weights, causal)
+        return weights.applied("WV", overlap)
 
 
-def _weights(moments: Array, variances: Variances, causal: bool) -> tuple[Array, Array]:
+def _exponent(moments: Array, weights: Weights) -> Array:
+    """What multiplies C_jk in the covariance of rows i and i' of the logits: v_k (v_q C_ii' + b_q), (tokens, tokens)."""
+    return weights.variances["WK"] * weights.applied("WQ", moments)
+
+
+def _softmax(moments: Array, weights: Weights, causal: bool) -> tuple[Array, Array]:
     """(Σ_jk A_ii'jk C_jk, Z_ii'), both (tokens, tokens)."""
     if not np.all(np.isfinite(moments)):
         raise InvalidInput("attention's moments overflow: use a smaller gain")
@@ -63,19 +79,24 @@ def _weights(moments: Array, variances: Variances, causal: bool) -> tuple[Array,
             "attention's recursion holds for a normalised input only: choose a variant that normalises what enters "
             "the sublayer, or measure instead"
         )
-    logits = variances["WQ"] * variances["WK"]
-    partition = _series(moments, lambda p: _masked(moments**p, causal), logits, logits)
-    overlap = _series(moments, lambda p: _masked(moments ** (p + 1), causal), logits, logits) / partition
+    exponent = _exponent(moments, weights)
+    partition = _series(exponent, lambda p: _masked(moments**p, causal), _terms(exponent))
+    overlap = _series(exponent, lambda p: _masked(moments ** (p + 1), causal), _terms(exponent)) / partition
     return overlap, partition
 
 
-def _series(moments: Array, coefficient: Callable[[int], Array], logits: float, scale: float = 1.0) -> Array:
-    """Σ_p (scale·moments)^p / p! · coefficient(p); the terms fall like logits^p / p! since |moments| ≤ 1."""
-    total, power = np.zeros_like(moments), np.ones_like(moments)
-    for p in range(24 + int(np.ceil(4 * logits))):
+def _series(base: Array, coefficient: Callable[[int], Array], terms: int) -> Array:
+    """Σ_p base^p / p! · coefficient(p)."""
+    total, power = np.zeros_like(base), np.ones_like(base)
+    for p in range(terms):
         total = total + power * coefficient(p)
-        power = power * (scale * moments) / (p + 1)
+        power = power * base / (p + 1)
     return total
+
+
+def _terms(exponent: Array) -> int:
+    """How many terms e^x needs up to the largest exponent, reached where tokens are alike (|C| ≤ 1)."""
+    return 24 + int(np.ceil(4 * np.abs(exponent).max()))
 
 
 def _visible(tokens: int, causal: bool) -> Array:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import sympy
 
 from theory.moments import activation, slope_kernel, value_kernel
 from theory.moments import q as variance
-from theory.sublayers.base import Array, Matrix, SublayerMaps, Variances
+from theory.sublayers.base import Array, Matrix, Role, SublayerMaps, Weights
 
 
 class TokenWise(SublayerMaps):
-    """A feed-forward sublayer with Gaussian weights of variance 1/fan_in (times gain).
+    """A feed-forward sublayer.
 
-    At infinite width the pre-activations W₁a are Gaussian with the moments of a, so both maps are
-    Gaussian kernels (Cho & Saul 2009; Poole et al. 2016, eq. 3; Schoenholz et al. 2017, eq. 5).
+    At infinite width the pre-activations W₁a + b₁ are Gaussian with the moments of a, scaled and shifted by those of
+    W₁ and b₁, so both maps are Gaussian kernels (Cho & Saul 2009; Poole et al. 2016, eq. 3; Schoenholz et al. 2017, eq. 5).
     """
 
     tokenwise = True
@@ -22,7 +23,9 @@ class TokenWise(SublayerMaps):
         self.name = name
         self.activation = activation(name)
         self.homogeneous = self.activation.homogeneous
-        self.matrices = (Matrix("W1"), Matrix("W2")) if two_matrices else (Matrix("W"),)
+        self.matrices = (
+            (Matrix("W1", Role.FFN_FIRST), Matrix("W2", Role.FFN_SECOND)) if two_matrices else (Matrix("W", Role.FFN_ONLY),)
+        )
         inner = "W a" if name == "linear" else f"{name}(W1 a)" if two_matrices else f"{name}(W a)"
         self.equation = f"W2 {inner}" if two_matrices else inner
 
@@ -32,18 +35,19 @@ class TokenWise(SublayerMaps):
             return None
         return sympy.simplify(square.subs(variance, 1)), sympy.simplify(slope.subs(variance, 1))
 
-    def forward(self, moments: Array, variances: Variances, causal: bool) -> Array:
-        return self._output_gain(variances) * self._hidden(moments, variances)
+    def forward(self, moments: Array, weights: Weights, causal: bool) -> Array:
+        hidden = value_kernel(self.activation, self._pre_activation(moments, weights))
+        return weights.applied("W2", hidden) if len(self.matrices) == 2 else hidden
 
-    def backward(self, moments: Array, gradient: Array, variances: Variances, causal: bool) -> Array:
-        first = variances[self.matrices[0].name]
-        return first * slope_kernel(self.activation, first * moments) * self._output_gain(variances) * gradient
+    def backward(self, moments: Array, gradient: Array, weights: Weights, causal: bool) -> Array:
+        slopes = slope_kernel(self.activation, self._pre_activation(moments, weights))
+        return np.prod([weights.variances[matrix.name] for matrix in self.matrices]) * slopes * gradient
 
-    def output_gradient(self, moments: Array, gradient: Array, variances: Variances, causal: bool) -> float:
+    def output_gradient(self, moments: Array, gradient: Array, weights: Weights, causal: bool) -> float:
+        pre_activation = self._pre_activation(moments, weights)
         if len(self.matrices) == 2:
-            return float((self._hidden(moments, variances) * gradient).sum())
-        first = variances[self.matrices[0].name]
-        return float((moments * slope_kernel(self.activation, first * moments) * gradient).sum())
+            return float((value_kernel(self.activation, pre_activation) * gradient).sum())
+        return float((moments * slope_kernel(self.activation, pre_activation) * gradient).sum())
 
     def spread(self, variance: float, expansion: int) -> float | None:
         """Each free factor adds its own relative variance: 1 for a Gaussian matrix, and the slopes' (S-transforms multiply)."""
@@ -57,8 +61,5 @@ class TokenWise(SublayerMaps):
         hidden = fourth / self.activation.moments(variance)[0] ** 2 - 1
         return 2 + hidden / expansion if len(self.matrices) == 2 else hidden
 
-    def _hidden(self, moments: Array, variances: Variances) -> Array:
-        return value_kernel(self.activation, variances[self.matrices[0].name] * moments)
-
-    def _output_gain(self, variances: Variances) -> float:
-        return variances["W2"] if len(self.matrices) == 2 else 1.0
+    def _pre_activation(self, moments: Array, weights: Weights) -> Array:
+        return weights.applied(self.matrices[0].name, moments)
