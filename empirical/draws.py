@@ -1,8 +1,8 @@
 """Random numbers: one generator a member of the ensemble, so that values depend on neither batch nor device.
 
 Every member owns four independent generators (weights, backward noise of the matrix-free engine, inputs, upstream
-gradient), seeded by (seed, member, purpose). Normals are drawn in float32 on the host and cast, so a cell draws the
-same numbers in every dtype and on every device.
+gradient), seeded by (seed, member, purpose). Numbers are drawn in float32 on the host and cast, so a cell draws the
+same ones in every dtype and on every device.
 """
 
 from __future__ import annotations
@@ -36,21 +36,29 @@ class Draws:
 
     def normal(self, purpose: str, *shape: int, std: float = 1.0, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Independent N(0, std²) numbers, shape (members, *shape)."""
-        buffer = np.empty((len(self.members), *shape), dtype=np.float32)
-        generators = self._generators[purpose]
-
-        def fill(i: int) -> None:
-            generators[i].standard_normal(out=buffer[i], dtype=np.float32)
-
-        _for_each(fill, len(generators), prod(shape))
+        buffer = self._drawn(purpose, shape, lambda generator, out: generator.standard_normal(out=out, dtype=np.float32))
         return torch.from_numpy(buffer).to(self.device, dtype or self.dtype).mul_(std)
+
+    def uniform(self, purpose: str, *shape: int, std: float = 1.0) -> torch.Tensor:
+        """Independent numbers, uniform between ±√3·std, shape (members, *shape)."""
+        buffer = self._drawn(purpose, shape, lambda generator, out: generator.random(out=out, dtype=np.float32))
+        buffer = (buffer - np.float32(0.5)) * np.float32(12**0.5)
+        return torch.from_numpy(buffer).to(self.device, self.dtype).mul_(std)
 
     def integers(self, purpose: str, high: int) -> list[int]:
         """One uniform integer in [0, high) a member."""
         return [int(generator.integers(high)) for generator in self._generators[purpose]]
 
+    def _drawn(
+        self, purpose: str, shape: tuple[int, ...], fill: Callable[[np.random.Generator, np.ndarray], object]
+    ) -> np.ndarray:
+        buffer = np.empty((len(self.members), *shape), dtype=np.float32)
+        generators = self._generators[purpose]
+        _for_each(lambda i: fill(generators[i], buffer[i]), len(generators), prod(shape))
+        return buffer
 
-def _for_each(fill: Callable[[int], None], count: int, size: int) -> None:
+
+def _for_each(fill: Callable[[int], object], count: int, size: int) -> None:
     if size < _LARGE:
         for i in range(count):
             fill(i)

@@ -1,4 +1,4 @@
-"""One random linear layer, with its weights (dense) or without them (matrix-free), for a batch of members.
+"""One random linear layer with its bias, with its weights (dense) or without them (matrix-free), for a batch of members.
 
 Matrix-free (exact for Gaussian weights): the forward product XW and the backward product GWᵀ depend on W only
 through projections onto the tokens' span. With Xᵀ = QR, XW = RᵀZ for Z = QᵀW i.i.d.; in the backward pass
@@ -22,16 +22,17 @@ ENGINES = ("dense", "matrix-free")
 
 @dataclass
 class WeightRecord:
-    """What was drawn for one matrix, for the sanity gate."""
+    """What was drawn for one matrix or bias, for the sanity gate."""
 
     intended: float
-    """Variance times fan-in."""
+    """Variance times fan-in; a bias's second moment."""
     fan_in: int
     count: int
     mean_square: float
-    """Measured variance times fan-in, pooled over the batch."""
+    """Measured, in the units of ``intended``, pooled over the batch."""
     fingerprint: tuple[float, ...]
     """First numbers of the first member, to tell that layers differ."""
+    uniform: bool = False
 
 
 @dataclass
@@ -39,6 +40,7 @@ class Tape:
     """What the layers of one pass leave behind, keyed by (layer, sublayer, matrix)."""
 
     weights: dict[tuple[int, int, str], WeightRecord] = field(default_factory=dict)
+    biases: dict[tuple[int, int, str], WeightRecord] = field(default_factory=dict)
     gradients: dict[tuple[int, int, str], Tensor] = field(default_factory=dict)
     """Squared Frobenius norm of ∂𝓛/∂W, shape (members,)."""
     factors: dict[tuple[int, int, str], tuple[Tensor, Tensor]] | None = None
@@ -46,7 +48,7 @@ class Tape:
 
 
 class RandomLinear:
-    """Draws and applies the weight matrices of one batch.
+    """Draws and applies the weight matrices and biases of one batch.
 
     Args:
         draws: the batch's generators.
@@ -59,17 +61,21 @@ class RandomLinear:
         self.draws, self.engine = draws, engine
         self.tape = Tape()
 
-    def __call__(self, key: tuple[int, int, str], x: Tensor, fan_out: int, variance: float) -> Tensor:
-        """x W for a fresh W of the given variance times fan-in.
+    def __call__(
+        self, key: tuple[int, int, str], x: Tensor, fan_out: int, variance: float, bias: float = 0.0, uniform: bool = False
+    ) -> Tensor:
+        """x W + b for a fresh W of the given variance times fan-in and a fresh b.
 
         Args:
             key: (layer, sublayer, matrix).
             x: (members, tokens, fan_in).
             fan_out: columns of W.
             variance: weight variance times fan-in.
+            bias: second moment of b's entries; b is not drawn where it is 0.
+            uniform: draw W and b from a uniform distribution, not a Gaussian one.
 
         Raises:
-            InvalidInput: more tokens than the matrix-free engine can project on.
+            InvalidInput: more tokens than the matrix-free engine can project on, or uniform weights for it.
         """
         if key in self.tape.weights:
             raise AssertionError(f"{key} drawn twice in one pass")
@@ -80,19 +86,30 @@ class RandomLinear:
                 f"{tokens} tokens are too many for the matrix-free engine at width {min(fan_in, fan_out)}: "
                 "use --engine dense, or fewer tokens than the width"
             )
-        rows = fan_in if self.engine == "dense" else tokens
-        weights = self.draws.normal(
-            "weights", rows, fan_out, std=std, dtype=None if self.engine == "dense" else _at_least_float(x)
-        )
-        self.tape.weights[key] = _record(weights, variance, fan_in)
+        if self.engine == "matrix-free" and uniform:
+            raise InvalidInput(
+                "the matrix-free engine is exact for Gaussian weights only, and these are uniform: use --engine dense"
+            )
+        if self.engine == "dense":
+            weights = self._drawn(fan_in, fan_out, std=std, uniform=uniform)
+        else:
+            weights = self.draws.normal("weights", tokens, fan_out, std=std, dtype=_at_least_float(x))
+        self.tape.weights[key] = _record(weights, variance, fan_in, uniform)
         operation = _Dense if self.engine == "dense" else _MatrixFree
         result: Tensor = operation.apply(x, weights, self, key, std)
-        return result
+        if not bias:
+            return result
+        shift = self._drawn(1, fan_out, std=bias**0.5, uniform=uniform)
+        self.tape.biases[key] = _record(shift, bias, 1, uniform)
+        return result + shift
+
+    def _drawn(self, *shape: int, std: float, uniform: bool) -> Tensor:
+        return (self.draws.uniform if uniform else self.draws.normal)("weights", *shape, std=std)
 
 
-def _record(weights: Tensor, variance: float, fan_in: int) -> WeightRecord:
+def _record(weights: Tensor, variance: float, fan_in: int, uniform: bool) -> WeightRecord:
     mean_square = float(weights.float().square().mean()) * fan_in
-    return WeightRecord(variance, fan_in, weights.numel(), mean_square, tuple(weights[0, 0, :4].tolist()))
+    return WeightRecord(variance, fan_in, weights.numel(), mean_square, tuple(weights[0, 0, :4].tolist()), uniform)
 
 
 def _at_least_float(x: Tensor) -> torch.dtype:

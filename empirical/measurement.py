@@ -81,7 +81,7 @@ class Readings:
 
     values: dict[str, np.ndarray]
     weights: tuple[dict[tuple[int, int, str], WeightRecord], ...]
-    """One record a matrix for each batch."""
+    """One record a matrix, and one a bias, for each batch; a bias's key names it "bias of" its matrix."""
 
     @property
     def members(self) -> int:
@@ -128,7 +128,8 @@ def measure(cell: Cell, members: Sequence[int], device: torch.device) -> Reading
     observation = Observation(network, gradients, tape, directions)
     with torch.no_grad():
         values = {name: PROBES[name].read(observation).cpu().numpy() for name in cell.quantities}
-    return Readings(values, (tape.weights,))
+    biases = {(layer, index, f"bias of {name}"): record for (layer, index, name), record in tape.biases.items()}
+    return Readings(values, (tape.weights | biases,))
 
 
 def _direction(network: Pass, linear: RandomLinear, draws: Draws) -> Tape:

@@ -1,8 +1,8 @@
-"""The sublayers as torch functions; names, matrices and variances come from theory's."""
+"""The sublayers as torch functions; names, matrices, variances and biases come from theory's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from torch.nn import functional
@@ -35,7 +35,7 @@ class SublayerApplication:
 
     def __init__(self, configuration: Configuration, maps: SublayerMaps, place: tuple[int, int], linear: RandomLinear) -> None:
         self.configuration, self.maps, self.place, self.linear = configuration, maps, place, linear
-        self.variances: Mapping[str, float] = configuration.variances(maps)
+        self.weights = configuration.weights(maps)
 
     def __call__(self, x: Tensor) -> Tensor:
         """F(x), (members, tokens, width) → the same shape."""
@@ -46,7 +46,8 @@ class SublayerApplication:
         raise TypeError(f"no torch function for the sublayer {self.maps.name}")
 
     def _matrix(self, name: str, x: Tensor, fan_out: int) -> Tensor:
-        return self.linear((*self.place, name), x, fan_out, self.variances[name])
+        drawn = self.weights
+        return self.linear((*self.place, name), x, fan_out, drawn.variances[name], drawn.biases.get(name, 0.0), drawn.uniform)
 
     def _tokenwise(self, x: Tensor, maps: TokenWise) -> Tensor:
         activation, width = ACTIVATIONS[maps.activation.name], x.shape[-1]

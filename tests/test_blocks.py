@@ -1,4 +1,4 @@
-"""Stacks built from expressions against the same networks written in plain torch, with the same matrices."""
+"""Stacks built from expressions against the same networks written in plain torch, with the same matrices and biases."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
 import theory.variants
@@ -17,6 +18,7 @@ from empirical.measurement import DTYPES
 from empirical.sublayers import ACTIVATIONS, SublayerApplication
 from theory.algebra import LN, F, Stream, Variant
 from theory.configuration import Configuration
+from theory.initialisations import INITIALISATIONS, Initialisation
 from theory.registry import collect
 from theory.sublayers import sublayer
 from theory.variants import registry
@@ -27,19 +29,40 @@ MEMBERS, TOKENS, WIDTH, DEPTH = 2, 3, 8, 3
 
 
 class Fixed:
-    """Stands in for `RandomLinear`: keeps the matrices, so that a second network can use them."""
+    """Stands in for `RandomLinear`: keeps matrices and biases, so that a second network can use them."""
 
     def __init__(self, seed: int = 0) -> None:
         self.generator = torch.Generator().manual_seed(seed)
         self.matrices: dict[tuple[int, int, str], Tensor] = {}
+        self.biases: dict[tuple[int, int, str], Tensor] = {}
         self.variances: dict[tuple[int, int, str], float] = {}
 
-    def __call__(self, key: tuple[int, int, str], x: Tensor, fan_out: int, variance: float) -> Tensor:
-        shape, std = (MEMBERS, x.shape[-1], fan_out), (variance / x.shape[-1]) ** 0.5
+    def __call__(
+        self, key: tuple[int, int, str], x: Tensor, fan_out: int, variance: float, bias: float = 0.0, uniform: bool = False
+    ) -> Tensor:
+        std = (variance / x.shape[-1]) ** 0.5
         if key not in self.matrices:
-            self.matrices[key] = std * torch.randn(shape, dtype=torch.float64, generator=self.generator)
+            self.matrices[key] = std * self._normal(x.shape[-1], fan_out)
+            if bias:
+                self.biases[key] = bias**0.5 * self._normal(1, fan_out)
         self.variances[key] = variance
-        return x @ self.matrices[key]
+        return self.plain(key, x)
+
+    def plain(self, key: tuple[int, int, str], x: Tensor, part: slice = slice(None)) -> Tensor:
+        """x W + b, or some columns of it, with what was drawn."""
+        product = x @ self.matrices[key][..., part]
+        return product + self.biases[key][..., part] if key in self.biases else product
+
+    def _normal(self, *shape: int) -> Tensor:
+        return torch.randn((MEMBERS, *shape), dtype=torch.float64, generator=self.generator)
+
+
+@pytest.fixture
+def every_bias(monkeypatch: pytest.MonkeyPatch) -> str:
+    """An initialisation under which every matrix has a bias of the size of its output."""
+    preset = Initialisation("every-bias", "here", lambda place: 1.0, lambda place: 0.5)
+    monkeypatch.setitem(INITIALISATIONS, preset.name, preset)
+    return preset.name
 
 
 def _layer_norm(x: Tensor) -> Tensor:
@@ -70,32 +93,32 @@ PLAIN = {
 }
 
 
-def _attention(x: Tensor, matrices: list[Tensor], heads: int, causal: bool) -> Tensor:
+def _attention(x: Tensor, at: tuple[int, int], w: Fixed, heads: int, causal: bool) -> Tensor:
     """Multi-head attention one head at a time."""
-    wq, wk, wv, wo = matrices
     size, outputs = x.shape[-1] // heads, []
     for h in range(heads):
         part = slice(h * size, (h + 1) * size)
-        scores = (x @ wq[..., part]) @ (x @ wk[..., part]).transpose(1, 2) / size**0.5
+        query, key, value = (w.plain((*at, m), x, part) for m in ("WQ", "WK", "WV"))
+        scores = query @ key.transpose(1, 2) / size**0.5
         if causal:
             scores = scores + torch.full(scores.shape[-2:], float("-inf"), dtype=scores.dtype).triu(1)
-        outputs.append(torch.softmax(scores, -1) @ (x @ wv[..., part]))
-    return torch.cat(outputs, -1) @ wo
+        outputs.append(torch.softmax(scores, -1) @ value)
+    return w.plain((*at, "WO"), torch.cat(outputs, -1))
 
 
-def _branch(name: str, layer: int, index: int, w: dict[tuple[int, int, str], Tensor], causal: bool) -> Branch:
+def _branch(name: str, layer: int, index: int, w: Fixed, causal: bool) -> Branch:
     at = (layer, index)
     if name == "attention":
-        return lambda x: _attention(x, [w[*at, m] for m in ("WQ", "WK", "WV", "WO")], heads=2, causal=causal)
+        return lambda x: _attention(x, at, w, heads=2, causal=causal)
     if name == "linear":
-        return lambda x: x @ w[*at, "W"]
+        return lambda x: w.plain((*at, "W"), x)
     if name == "relu":
-        return lambda x: (x @ w[*at, "W1"]).clamp(min=0) @ w[*at, "W2"]
+        return lambda x: w.plain((*at, "W2"), w.plain((*at, "W1"), x).clamp(min=0))
     assert name == "gelu"
-    return lambda x: (lambda u: u * 0.5 * (1 + torch.erf(u / 2**0.5)))(x @ w[*at, "W1"]) @ w[*at, "W2"]
+    return lambda x: w.plain((*at, "W2"), (lambda u: u * 0.5 * (1 + torch.erf(u / 2**0.5)))(w.plain((*at, "W1"), x)))
 
 
-def _plain_stack(name: str, sublayers: tuple[str, ...], x: Tensor, w: dict, causal: bool) -> tuple[list[Tensor], Tensor]:
+def _plain_stack(name: str, sublayers: tuple[str, ...], x: Tensor, w: Fixed, causal: bool) -> tuple[list[Tensor], Tensor]:
     """Streams x at layers 0..L and the output."""
     streams, r = [x], x
     for layer in range(1, DEPTH + 1):
@@ -115,13 +138,16 @@ def test_every_variant_of_this_repository_has_a_plain_counterpart() -> None:
 
 @pytest.mark.parametrize(("sublayers", "causal"), [(("linear",), False), (("relu",), False), (("attention", "gelu"), True)])
 @pytest.mark.parametrize("name", [*PLAIN, "residual"])
-def test_a_stack_equals_the_plain_network(name: str, sublayers: tuple[str, ...], causal: bool) -> None:
-    cell = Configuration(registry()[name], sublayers, DEPTH, WIDTH, TOKENS, heads=2, causal=causal, expansion=2)
+@pytest.mark.parametrize("init", ["fan-in", "torch-linear", "every-bias"])
+@pytest.mark.usefixtures("every_bias")
+def test_a_stack_equals_the_plain_network(init: str, name: str, sublayers: tuple[str, ...], causal: bool) -> None:
+    cell = Configuration(registry()[name], sublayers, DEPTH, WIDTH, TOKENS, heads=2, causal=causal, expansion=2, init=init)
     weights, generator = Fixed(), torch.Generator().manual_seed(5)
     inputs, upstream = (torch.randn(MEMBERS, TOKENS, WIDTH, dtype=torch.float64, generator=generator) for _ in range(2))
     built = forward(cell, inputs.requires_grad_(), weights)  # type: ignore[arg-type]
     gradients = torch.autograd.grad((built.output * upstream).sum(), [s["x"] for s in built.streams])
-    streams, output = _plain_stack(name, sublayers, inputs, weights.matrices, causal)
+    assert set(weights.biases) == (set() if init == "fan-in" else set(weights.matrices))
+    streams, output = _plain_stack(name, sublayers, inputs, weights, causal)
     torch.testing.assert_close(built.output, output, rtol=1e-10, atol=1e-12)
     for layer, plain in zip(built.streams, streams, strict=True):
         torch.testing.assert_close(layer["x"], plain, rtol=1e-10, atol=1e-12)
@@ -129,6 +155,36 @@ def test_a_stack_equals_the_plain_network(name: str, sublayers: tuple[str, ...],
         expected = torch.autograd.grad((output * upstream).sum(), streams)
         for mine, plain in zip(gradients, expected, strict=True):
             torch.testing.assert_close(mine, plain, rtol=1e-9, atol=1e-12)
+
+
+def _torchs_layer(weights: Fixed, layer: int, member: int, pre_norm: bool) -> nn.TransformerEncoderLayer:
+    """torch's encoder layer with one member's matrices and biases of one block."""
+    built = nn.TransformerEncoderLayer(WIDTH, 2, 2 * WIDTH, 0.0, "gelu", 0.0, True, pre_norm, dtype=torch.float64)
+    attention, w, b = built.self_attn, weights.matrices, weights.biases
+    for module, names, prefix in (
+        (attention, ("WQ", "WK", "WV"), "in_proj_"),
+        (attention.out_proj, ("WO",), ""),
+        (built.linear1, ("W1",), ""),
+        (built.linear2, ("W2",), ""),
+    ):
+        keys = [(layer, 0 if module in (attention, attention.out_proj) else 1, name) for name in names]
+        getattr(module, prefix + "weight").data = torch.cat([w[key][member] for key in keys], 1).T.contiguous()
+        getattr(module, prefix + "bias").data = torch.cat([b[key][member, 0] for key in keys])
+    return built
+
+
+@pytest.mark.parametrize(("name", "pre_norm"), [("post-ln", False), ("pre-ln", True)])
+def test_a_stack_equals_torchs_encoder_layers(name: str, pre_norm: bool, every_bias: str) -> None:
+    """With the same matrices and a bias everywhere."""
+    cell = Configuration(registry()[name], ("attention", "gelu"), DEPTH, WIDTH, TOKENS, heads=2, expansion=2, init=every_bias)
+    weights = Fixed()
+    inputs = torch.randn(MEMBERS, TOKENS, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
+    built = forward(cell, inputs, weights)  # type: ignore[arg-type]
+    for member in range(MEMBERS):
+        x = inputs[member : member + 1]
+        for layer in range(1, DEPTH + 1):
+            x = _torchs_layer(weights, layer, member, pre_norm)(x)
+        torch.testing.assert_close(built.streams[-1]["x"][member], x[0], rtol=1e-9, atol=1e-11)
 
 
 def test_residuals_stream_gradient_is_that_of_the_post_ln_stream_alone() -> None:
@@ -144,7 +200,7 @@ def test_residuals_stream_gradient_is_that_of_the_post_ln_stream_alone() -> None
     def loss(start: int, step: float) -> float:
         x, r = built.streams[start]["x"] + step * direction, built.streams[start]["r"]
         for layer in range(start + 1, DEPTH + 1):
-            f = _branch("gelu", layer, 0, weights.matrices, causal=False)
+            f = _branch("gelu", layer, 0, weights, causal=False)
             x, r = _layer_norm(x + f(x)), r + f(x)
         return float(((x + _layer_norm(r)) * upstream).sum())
 
@@ -254,5 +310,5 @@ def test_a_variant_of_ones_own_runs() -> None:
     built = forward(Configuration(peri, ("relu",), DEPTH, WIDTH, TOKENS), inputs, weights)  # type: ignore[arg-type]
     value = inputs
     for layer in range(1, DEPTH + 1):
-        value = value + _layer_norm(_branch("relu", layer, 0, weights.matrices, causal=False)(_layer_norm(value)))
+        value = value + _layer_norm(_branch("relu", layer, 0, weights, causal=False)(_layer_norm(value)))
     torch.testing.assert_close(built.output, _layer_norm(value), rtol=1e-11, atol=1e-12)

@@ -140,6 +140,10 @@ BOTH = {
     "missing file": (("no_such_file.py",), "no file no_such_file.py"),
     "unknown sublayer": (("post-ln", "--sublayers", "relu,swish"), "unknown sublayer 'swish': known are linear"),
     "no sublayer": (("post-ln", "--sublayers", ","), "name at least one"),
+    "unknown initialisation": (
+        ("post-ln", "--init", "xavier"),
+        "unknown initialisation 'xavier': known are fan-in, xavier-normal",
+    ),
     "unknown quantity": (("post-ln", "--quantity", "loss"), "unknown quantity 'loss': known are"),
     "depth 0": (("post-ln", "--depth", "0"), "depth is 0: it must be at least 1"),
     "width 0": (("post-ln", "--width", "0"), "width is 0: it must be at least 1"),
@@ -165,6 +169,10 @@ MEASURE = {
     "too many tokens": (
         ("post-ln", "--width", "16", "--tokens", "16", "--engine", "matrix-free"),
         "use --engine dense, or fewer tokens",
+    ),
+    "uniform weights without their matrix": (
+        ("post-ln", *SMALL, "--init", "torch-linear", "--engine", "matrix-free"),
+        "exact for Gaussian weights only, and these are uniform: use --engine dense",
     ),
     "underflow": (
         ("no-residual", "--depth", "400", "--width", "8", "--tokens", "1", "--seeds", "2", "--dtype", "float32"),

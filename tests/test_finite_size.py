@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from theory.configuration import Configuration
-from theory.finite_size import allowance
+from theory.finite_width.allowance import allowance
 from theory.variants import registry
 
 

@@ -16,7 +16,7 @@ from theory.errors import InvalidInput
 from theory.laws.closed import depth, layer, q0
 from theory.laws.law import derive
 from theory.quantities import QUANTITIES, quantity
-from theory.sublayers import sublayer
+from theory.sublayers import Weights, sublayer
 from theory.variants import registry
 
 MOMENTS = {"linear": (1.0, 1.0), "relu": (0.5, 0.5), "tanh": (0.3942945, 0.4644029)} | {
@@ -120,7 +120,7 @@ def _exchangeable(n: int, diagonal: float, cosine: float) -> np.ndarray:
 def test_attention_at_exchangeable_tokens(n: int, c: float, gamma: float, g: float) -> None:
     """THEORY.md, section 4, with the other n − 1 tokens kept in the softmax's denominator."""
     attention = sublayer("attention")
-    unit = attention.variances(1.0, 1.0)
+    unit = Weights(attention.scales(1.0, 1.0))
     own, other = exp(1 - c), exp(c * (1 - c))
     share, cross_share = own / (own + n - 1), other / (other + n - 1)
     forward = attention.forward(_exchangeable(n, 1.0, c), unit, causal=False)
@@ -136,7 +136,7 @@ def test_attention_at_many_tokens_has_the_printed_leading_order() -> None:
     """THEORY.md, section 4, as printed (n → ∞): relative error 1/n."""
     n, c, gamma, tau = 400, 0.3, 0.2, 0.7
     attention = sublayer("attention")
-    unit = attention.variances(1.0, 1.0)
+    unit = Weights(attention.scales(1.0, 1.0))
     forward = attention.forward(_exchangeable(n, 1.0, c), unit, causal=False)
     assert forward[0, 0] == pytest.approx(c + (1 - c) * exp(tau) / n, rel=3e-4)
     assert forward[0, 1] == pytest.approx(c + (1 - c) * exp(c * tau) / n, rel=3e-4)
@@ -187,16 +187,17 @@ def _direct(c: np.ndarray, gradient: np.ndarray, logits: float, causal: bool) ->
 @pytest.mark.parametrize("gain", [1.0, 1.7])
 def test_position_resolved_attention_equals_the_direct_sum(causal: bool, gain: float) -> None:
     attention = sublayer("attention")
-    variances = attention.variances(gain, 0.8)
+    variances = attention.scales(gain, 0.8)
+    weights = Weights(variances)
     assert variances == {"WQ": gain, "WK": gain, "WV": pytest.approx(gain * 0.64), "WO": pytest.approx(gain * 0.64)}
     output = variances["WV"] * variances["WO"]
     for seed in range(3):
         c, gradient = _random_correlations(seed, 5)
         forward, backward = _direct(c, gradient, gain**2, causal)
-        np.testing.assert_allclose(attention.forward(c, variances, causal), output * forward, rtol=1e-9)
-        np.testing.assert_allclose(attention.backward(c, gradient, variances, causal), output * backward, rtol=1e-9)
+        np.testing.assert_allclose(attention.forward(c, weights, causal), output * forward, rtol=1e-9)
+        np.testing.assert_allclose(attention.backward(c, gradient, weights, causal), output * backward, rtol=1e-9)
         expected = variances["WV"] * sum(forward[i, j] * gradient[i, j] for i in range(5) for j in range(5))
-        assert attention.output_gradient(c, gradient, variances, causal) == pytest.approx(expected, rel=1e-9)
+        assert attention.output_gradient(c, gradient, weights, causal) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +257,7 @@ def test_the_parameter_gradient_uses_both_gram_matrices() -> None:
             angle = np.arccos(cosine)
             expected += 1.3 * (np.sin(angle) + (np.pi - angle) * cosine) / (2 * np.pi) * gradient[i, j]
     relu = sublayer("relu")
-    assert relu.output_gradient(c, gradient, {"W1": 1.3, "W2": 0.7}, causal=False) == pytest.approx(expected, rel=1e-9)
+    assert relu.output_gradient(c, gradient, Weights({"W1": 1.3, "W2": 0.7}), causal=False) == pytest.approx(expected, rel=1e-9)
 
 
 def test_tokens_under_relu_grow_alike_as_the_kernel_says() -> None:
@@ -287,6 +288,7 @@ WRONG_AXES = {
     "expansion": (0, "at least 1"),
     "gain": (0.0, "must be positive"),
     "sublayers": (("swish",), "unknown sublayer 'swish': known are linear"),
+    "init": ("he-normal", "unknown initialisation 'he-normal': known are fan-in, xavier-normal, xavier-uniform, torch-linear"),
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
+from theory.initialisations import INITIALISATIONS
 from theory.quantities import QUANTITIES, quantity
 from theory.variants import load
 
@@ -45,7 +46,8 @@ def add_configuration(parser: argparse.ArgumentParser) -> None:
         "--heads", type=int, help="attention heads; must divide the width (default: 4, or the largest of 2, 1 that does)"
     )
     parser.add_argument("--causal", action="store_true", help="mask later tokens in attention")
-    parser.add_argument("--gain", type=float, default=1.0, help="weight variance times fan-in (default: %(default)s)")
+    parser.add_argument("--gain", type=float, default=1.0, help="factor on every weight variance (default: %(default)s)")
+    parser.add_argument("--init", default="fan-in", help=f"one of {', '.join(INITIALISATIONS)} (default: %(default)s)")
     parser.add_argument("--expansion", type=int, default=1, help="hidden width over width (default: %(default)s)")
     parser.add_argument("--quantity", default="stream-gradient", help=f"one of {', '.join(QUANTITIES)} (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -71,6 +73,7 @@ def configuration(arguments: argparse.Namespace) -> Configuration:
         causal=arguments.causal,
         gain=arguments.gain,
         expansion=arguments.expansion,
+        init=arguments.init,
     )
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from theory.algebra import Variant
 from theory.errors import InvalidInput
-from theory.sublayers import SublayerMaps, sublayer
+from theory.initialisations import Place, initialisation
+from theory.sublayers import Matrix, SublayerMaps, Weights, sublayer
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,9 @@ class Configuration:
         tokens: n, length of a sequence.
         heads: of attention; must divide the width.
         causal: whether attention masks later tokens.
-        gain: variance of every weight matrix times its fan-in.
+        gain: factor on every weight variance; with the initialisation ``fan-in`` it is the variance times fan-in.
         expansion: hidden width over width (1: the d × d matrices of Xiong et al. 2020, section 3.3).
+        init: name of the initialisation.
 
     Raises:
         InvalidInput: a value out of range.
@@ -38,6 +40,7 @@ class Configuration:
     causal: bool = False
     gain: float = 1.0
     expansion: int = 1
+    init: str = "fan-in"
 
     def __post_init__(self) -> None:
         for axis in ("depth", "width", "tokens", "heads", "expansion"):
@@ -47,6 +50,7 @@ class Configuration:
             raise InvalidInput(f"{self.heads} heads do not divide the width {self.width}: choose a divisor of {self.width}")
         if not 0 < self.gain < float("inf"):
             raise InvalidInput(f"gain is {self.gain}: a weight variance must be positive and finite")
+        initialisation(self.init)
         if not self.sublayers:
             raise InvalidInput("no sublayers: name at least one, such as relu or attention,gelu")
         for name in self.sublayers:
@@ -72,10 +76,20 @@ class Configuration:
         """Whether no sublayer mixes tokens."""
         return all(maps.tokenwise for maps in self.maps)
 
-    def variances(self, maps: SublayerMaps) -> dict[str, float]:
-        """Weight variance times fan-in of each matrix of ``maps``, with the variant's initial gain."""
-        beta = self.variant.coefficient(self.variant.gain, self.depth, 1)
-        return maps.variances(self.gain, beta)
+    def weights(self, maps: SublayerMaps) -> Weights:
+        """How the matrices of ``maps`` are drawn; the variant's initial gain scales the branch's, and no bias."""
+        preset = initialisation(self.init)
+        scales = maps.scales(self.gain, self.variant.coefficient(self.variant.gain, self.depth, 1))
+        places = {matrix.name: self._place(matrix) for matrix in maps.matrices}
+        biases = {name: preset.bias(place) for name, place in places.items()}
+        return Weights(
+            {name: scales[name] * preset.variance(place) for name, place in places.items()},
+            {name: bias for name, bias in biases.items() if bias},
+            preset.uniform,
+        )
+
+    def _place(self, matrix: Matrix) -> Place:
+        return Place(matrix.role, *matrix.shape(self.width, self.expansion), projections=self.depth * len(self.sublayers))
 
     def describe(self) -> dict[str, Any]:
         """The axes as plain JSON values."""
@@ -88,4 +102,5 @@ class Configuration:
             "causal": self.causal,
             "gain": self.gain,
             "expansion": self.expansion,
+            "init": self.init,
         }

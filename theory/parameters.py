@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from theory.algebra import Sublayer
-from theory.prediction import Profile
+from theory.stack import Profile
 
 
 @dataclass(frozen=True)
@@ -30,12 +29,9 @@ def matrix_gradients(profile: Profile) -> Iterator[list[MatrixGradient]]:
     for block in profile.blocks:
         found = []
         for step in block:
-            variances = configuration.variances(step.maps)
-            ((node, gradient),) = step.gradients.at_sublayers.items()
-            assert isinstance(node, Sublayer)
-            moments = step.walk.moments[node.argument]
-            squares = step.maps.parameter_gradients(moments, gradient, variances, configuration.causal)
-            for name, value in squares.items():
-                fan_in = step.maps.fan_in(name, configuration.width, configuration.expansion)
-                found.append(MatrixGradient(variances[name], fan_in, value * fan_in * configuration.width))
+            squares = step.applied.parameter_gradients(step.received)
+            for matrix in step.maps.matrices:
+                fan_in, _ = matrix.shape(configuration.width, configuration.expansion)
+                square = squares[matrix.name] * fan_in * configuration.width
+                found.append(MatrixGradient(step.weights.variances[matrix.name], fan_in, square))
         yield found

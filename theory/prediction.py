@@ -1,41 +1,19 @@
-"""Numeric predictions: the recursion of any variant and any sublayers, layer by layer."""
+"""Quantities that theory predicts layer by layer, each read from a profile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from theory.boundary import Boundary
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
-from theory.propagation import Backward, Tokens, Walk
-from theory.sublayers import SublayerMaps
+from theory.stack import Moments, Profile, profile
 
 Array = np.ndarray
-Moments = dict[tuple[str, str], Array]
-"""Second moments by pair of streams, each (tokens, tokens)."""
-
-
-@dataclass(frozen=True)
-class SublayerStep:
-    """One sublayer step of a block, walked forward and backward."""
-
-    maps: SublayerMaps
-    walk: Walk
-    gradients: Backward
-
-
-@dataclass(frozen=True)
-class Profile:
-    """Second moments along the stack: ``forward`` and ``backward`` at layers 0..L, ``blocks`` for blocks 1..L."""
-
-    configuration: Configuration
-    forward: tuple[Moments, ...]
-    backward: tuple[Moments, ...]
-    blocks: tuple[tuple[SublayerStep, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -51,6 +29,7 @@ class Quantity:
         matrices: one row for every weight matrix instead of one a layer.
         isotropic: it is defined for an isotropic Gaussian gradient at the output only.
         on_demand: its measurement costs passes of its own and is made only where it is asked for.
+        infinite_width: its law is one of infinite width, and is read from a profile there.
     """
 
     name: str
@@ -61,6 +40,7 @@ class Quantity:
     matrices: bool = False
     isotropic: bool = False
     on_demand: bool = False
+    infinite_width: bool = False
 
     def labels(self, configuration: Configuration) -> list[dict[str, Any]]:
         """What each row is of: ``{"layer"}``, and ``"matrix"`` (such as ``attention.WQ``) where there is one row a matrix."""
@@ -69,89 +49,45 @@ class Quantity:
             return [{"layer": layer} for layer in layers]
         return [{"layer": layer, "matrix": name} for layer in layers for name in configuration.matrix_names]
 
-    def predict(self, configuration: Configuration) -> list[dict[str, Any]]:
-        """Rows ``{"layer", "mean", "low", "high"}`` (with ``"matrix"`` as in `labels`), at leading order in 1/width.
+    def predict(
+        self, configuration: Configuration, boundaries: Sequence[Boundary] = (), infinite_width: bool = False
+    ) -> list[dict[str, Any]]:
+        """Rows ``{"layer", "mean", "low", "high"}`` (with ``"matrix"`` as in `labels`), to first order in 1/width.
 
         ``low`` and ``high`` equal ``mean``: a law has no sampling error.
+
+        Args:
+            configuration: the network.
+            boundaries: the two ends of one or more sequences, over which the values are averaged; isotropic without.
+            infinite_width: leave the terms of order 1/width out.
 
         Raises:
             InvalidInput: two tokens are needed and there is one; a sublayer without a law here; overflow.
         """
         if self.tokens == 2 and configuration.tokens < 2:
             raise InvalidInput(f"{self.name} compares two tokens: give --tokens 2 or more")
-        tokens = configuration.tokens if self.tokens is None or not configuration.tokenwise else self.tokens
+        if boundaries and self.isotropic:
+            raise InvalidInput(f"{self.name} is defined for an isotropic gradient at the output: leave the boundary out")
+        all_tokens = self.tokens is None or not configuration.tokenwise or bool(boundaries)
+        tokens = configuration.tokens if all_tokens else self.tokens
+        assert tokens is not None
+        limit = infinite_width or self.infinite_width
         with np.errstate(all="ignore"):
-            values = self.read(profile(configuration, tokens))
+            profiles = [profile(configuration, tokens, ends, limit) for ends in boundaries or (None,)]
+            values = np.mean([self.read(found) for found in profiles], axis=0)
         if not np.all(np.isfinite(values)):
             raise InvalidInput(
                 f"{self.name} of {configuration.variant.name} overflows at depth {configuration.depth}: "
                 "use fewer blocks or a smaller gain"
             )
         labels = self.labels(configuration)
-        return [label | {"mean": v, "low": v, "high": v} for label, v in zip(labels, values, strict=True)]
+        return [label | {"mean": v, "low": v, "high": v} for label, v in zip(labels, values.tolist(), strict=True)]
 
-    def predicted(self, configuration: Configuration) -> Array:
-        """The means of `predict`, one per layer."""
-        return np.array([row["mean"] for row in self.predict(configuration)])
-
-
-@lru_cache(maxsize=64)
-def profile(configuration: Configuration, tokens: int) -> Profile:
-    """Propagate second moments of isotropic inputs forward, and of an isotropic unit output gradient backward.
-
-    Args:
-        configuration: the network.
-        tokens: size of the moment matrices (token-wise networks need only 1 or 2 of their tokens).
-
-    Raises:
-        InvalidInput: attention behind an argument that is not normalised.
-    """
-    variant, depth = configuration.variant, configuration.depth
-    forward: list[Moments] = [{(a, b): np.eye(tokens) for a in variant.streams for b in variant.streams}]
-    walks: list[list[Walk]] = []
-    for layer in range(1, depth + 1):
-        state = forward[-1]
-        walks.append([])
-        for maps in configuration.maps:
-            walks[-1].append(_walk(configuration, maps, layer, state))
-            state = walks[-1][-1].outgoing()
-        forward.append(state)
-    read_out = Walk((("y", variant.read_out),), forward[-1], Tokens(), _coefficients(configuration, depth), _no_sublayer)
-    gradient = read_out.backward({("y", "y"): np.eye(tokens)}, _no_sublayer).incoming(variant.streams)
-    backward, blocks = [gradient], []
-    for block in reversed(walks):
-        steps = []
-        for maps, walk in zip(reversed(configuration.maps), reversed(block), strict=True):
-            gradients = walk.backward(gradient, _backward_map(configuration, maps))
-            gradient = gradients.incoming(variant.streams)
-            steps.append(SublayerStep(maps, walk, gradients))
-        backward.append(gradient)
-        blocks.append(tuple(reversed(steps)))
-    return Profile(configuration, tuple(forward), tuple(reversed(backward)), tuple(reversed(blocks)))
-
-
-def _coefficients(configuration: Configuration, layer: int) -> Callable[[Any], float]:
-    return lambda formula: configuration.variant.coefficient(formula, configuration.depth, layer)
-
-
-def _walk(configuration: Configuration, maps: SublayerMaps, layer: int, state: Moments) -> Walk:
-    variances = configuration.variances(maps)
-    return Walk(
-        configuration.variant.steps,
-        state,
-        Tokens(),
-        _coefficients(configuration, layer),
-        lambda moments: maps.forward(moments, variances, configuration.causal),
-    )
-
-
-def _backward_map(configuration: Configuration, maps: SublayerMaps) -> Callable[[Array, Array], Array]:
-    variances = configuration.variances(maps)
-    return lambda moments, gradient: maps.backward(moments, gradient, variances, configuration.causal)
-
-
-def _no_sublayer(*moments: Array) -> Array:
-    raise AssertionError("a read-out holds no sublayer")
+    def predicted(
+        self, configuration: Configuration, boundaries: Sequence[Boundary] = (), infinite_width: bool = False
+    ) -> Array:
+        """The means of `predict`, one per row."""
+        return np.array([row["mean"] for row in self.predict(configuration, boundaries, infinite_width)])
 
 
 def mean_square(moments: Moments) -> float:
@@ -159,10 +95,7 @@ def mean_square(moments: Moments) -> float:
     return float(np.diagonal(moments["x", "x"]).mean())
 
 
-def mean_cosine(moments: Moments) -> float:
-    """Mean over pairs of different tokens of M_ij / √(M_ii M_jj), for the stream x."""
-    matrix = moments["x", "x"]
-    rms = np.sqrt(np.diagonal(matrix))
-    cosines = matrix / np.multiply.outer(rms, rms)
-    count = len(matrix)
-    return float((cosines.sum() - np.trace(cosines)) / (count * (count - 1)))
+def mean_cosine(cosine: Array) -> float:
+    """Mean over pairs of different tokens."""
+    count = len(cosine)
+    return float((cosine.sum() - np.trace(cosine)) / (count * (count - 1)))

@@ -85,6 +85,7 @@ class Walk:
         carrier: the arithmetic.
         coefficient: value of a `Scale`'s coefficient.
         sublayer: forward second-moment map of the step's sublayer.
+        divided: the second moment that a norm leaves, where it is more than a division by the root mean square.
     """
 
     targets: tuple[tuple[str, Expression], ...]
@@ -92,10 +93,12 @@ class Walk:
     carrier: Carrier
     coefficient: Callable[[Any], Any]
     sublayer: Callable[[Any], Any]
+    divided: Callable[[Walk, Norm], Any] | None = None
     forms: dict[Expression, Form] = field(default_factory=dict)
     gram: Gram = field(default_factory=dict)
     root_mean_squares: dict[Norm, Any] = field(default_factory=dict)
     moments: dict[Expression, Any] = field(default_factory=dict)
+    after_norms: dict[Norm, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.order = list(walk(*(node for _, node in self.targets)))
@@ -114,9 +117,11 @@ class Walk:
             case Norm(argument):
                 self.moments[argument] = moment = self.moment(self.forms[argument])
                 self.root_mean_squares[node] = rms = self.carrier.rms(moment)
+                if self.divided is not None and (after := self.divided(self, node)) is not None:
+                    self.after_norms[node] = after
                 return _scaled(self.forms[argument], 1 / rms)
             case Sublayer(argument):
-                self.moments[argument] = moment = self.moment(self.forms[argument])
+                self.moments[argument] = moment = self.moment_of(argument)
                 self.gram[node, node] = self.sublayer(moment)
                 return {node: self.carrier.one}
         raise TypeError(f"no moment rule for {type(node).__name__}")
@@ -125,9 +130,19 @@ class Walk:
         """Second moment of one form, or the cross moment of two."""
         return _bilinear(left, left if right is None else right, self.gram, self.carrier)
 
+    def moment_of(self, node: Expression) -> Any:
+        """Second moment of a node."""
+        if isinstance(node, Norm) and node in self.after_norms:
+            return self.after_norms[node]
+        return self.moment(self.forms[node])
+
     def outgoing(self) -> dict[tuple[str, str], Any]:
         """Second moments of the targets, by pair of names."""
-        return {(a, b): self.moment(self.forms[f], self.forms[g]) for a, f in self.targets for b, g in self.targets}
+        return {
+            (a, b): self.moment_of(f) if a == b else self.moment(self.forms[f], self.forms[g])
+            for a, f in self.targets
+            for b, g in self.targets
+        }
 
     def backward(self, gradients: Mapping[tuple[str, str], Any], sublayer: Callable[[Any, Any], Any]) -> Backward:
         """Second moments of the gradients at the incoming streams.
@@ -173,6 +188,11 @@ class Backward:
                 source = ("J", node)
                 self.gram[source, source] = sublayer(step.moments[argument], received)
                 self.add(argument, {source: self.carrier.one})
+
+    def moment(self, node: Expression) -> Any:
+        """Second moment of the gradient at a node."""
+        form = self.forms.get(node, {})
+        return _bilinear(form, form, self.gram, self.carrier)
 
     def form(self, stream: str) -> Form:
         """The gradient at an incoming stream."""

@@ -10,7 +10,7 @@ from empirical.estimands import depth_exponent, held_out, log_ratio, log_relativ
 from empirical.verdicts import Band, Verdict
 from tests.claims.declaration import SUPPORTED, Check, Whose
 from tests.claims.sweeps import Sweep
-from theory.finite_size import allowance
+from theory.finite_width.allowance import allowance
 from theory.variants import load
 
 RESOLUTION = 0.05

@@ -10,7 +10,7 @@ import numpy as np
 
 from empirical.measurement import Cell
 from theory.configuration import Configuration
-from theory.finite_size import allowance
+from theory.finite_width.allowance import allowance
 from theory.quantities import quantity
 from theory.variants import load
 

@@ -10,4 +10,5 @@ QUANTITY = Quantity(
     tokens=None,
     isotropic=True,
     on_demand=True,
+    infinite_width=True,
 )

@@ -2,8 +2,8 @@
 
 from theory.registry import find
 from theory.sublayers.attention import Attention
-from theory.sublayers.base import Matrix, SublayerMaps
-from theory.sublayers.tokenwise import TokenWise
+from theory.sublayers.base import Applied, Fluctuations, Matrix, Role, SublayerMaps, Surroundings, Weights
+from theory.sublayers.tokenwise import AppliedTokenWise, TokenWise
 
 SUBLAYERS: dict[str, SublayerMaps] = {
     maps.name: maps
@@ -28,4 +28,17 @@ def sublayer(name: str) -> SublayerMaps:
     return find("sublayer", name, SUBLAYERS)
 
 
-__all__ = ["SUBLAYERS", "Attention", "Matrix", "SublayerMaps", "TokenWise", "sublayer"]
+__all__ = [
+    "SUBLAYERS",
+    "Applied",
+    "AppliedTokenWise",
+    "Attention",
+    "Fluctuations",
+    "Matrix",
+    "Role",
+    "SublayerMaps",
+    "Surroundings",
+    "TokenWise",
+    "Weights",
+    "sublayer",
+]

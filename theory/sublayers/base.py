@@ -1,20 +1,46 @@
-"""What theory has to know of a sublayer: its matrices and its forward and backward second-moment maps.
+"""What theory has to know of a sublayer: its matrices, and its second-moment maps at given tokens.
 
 Moments are matrices of shape (tokens, tokens): entry (i, j) is E a_i·a_j per coordinate of the width.
-``variances`` gives each matrix's weight variance times its fan-in (1 unless a gain says otherwise).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 
 import numpy as np
 import sympy
 
 Array = np.ndarray
-Variances = Mapping[str, float]
+
+
+class Role(Enum):
+    """What a weight matrix is for; an initialisation goes by it."""
+
+    QUERY = "query"
+    KEY = "key"
+    VALUE = "value"
+    ATTENTION_OUTPUT = "attention output"
+    FFN_FIRST = "first of a feed-forward sublayer"
+    FFN_SECOND = "second of a feed-forward sublayer"
+    FFN_ONLY = "only one of a feed-forward sublayer"
+
+    @property
+    def enters_attention(self) -> bool:
+        """Query, key or value."""
+        return self in (Role.QUERY, Role.KEY, Role.VALUE)
+
+    @property
+    def in_attention(self) -> bool:
+        """One of attention's four."""
+        return self.enters_attention or self is Role.ATTENTION_OUTPUT
+
+    @property
+    def writes_to_stream(self) -> bool:
+        """Whether it is its sublayer's last (a "residual projection")."""
+        return self in (Role.ATTENTION_OUTPUT, Role.FFN_SECOND, Role.FFN_ONLY)
 
 
 @dataclass(frozen=True)
@@ -22,7 +48,79 @@ class Matrix:
     """One weight matrix; ``branch`` says whether a variant's initial gain (DeepNorm's β) scales it."""
 
     name: str
+    role: Role
     branch: bool = True
+
+    def shape(self, width: int, expansion: int) -> tuple[int, int]:
+        """(fan_in, fan_out)."""
+        hidden = width * expansion
+        return hidden if self.role is Role.FFN_SECOND else width, hidden if self.role is Role.FFN_FIRST else width
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How a sublayer's matrices are drawn, by their names.
+
+    Args:
+        variances: weight variance times fan-in (1 unless gain or initialisation say otherwise).
+        biases: second moment of each entry of the bias; a matrix that is missing has none. The same bias reaches every
+            token, so it adds to every entry of a moment matrix.
+        uniform: the distribution, Gaussian unless uniform; the maps do not depend on it.
+    """
+
+    variances: Mapping[str, float]
+    biases: Mapping[str, float] = field(default_factory=dict)
+    uniform: bool = False
+
+    def applied(self, name: str, moments: Array) -> Array:
+        """Moments of W a + b from the moments of a."""
+        return self.variances[name] * moments + self.biases.get(name, 0.0)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a sublayer's maps depend on besides its input and its weights.
+
+    Args:
+        causal: whether attention masks later tokens.
+        width: d of the stream; None at infinite width.
+        head_width: d_h of an attention head.
+        fixed_lengths: every token of the input has exactly its second moment (a norm has just divided by it).
+        depth: number of blocks, over which errors of a quadrature average.
+        generator: of a quadrature's points.
+    """
+
+    causal: bool = False
+    width: int | None = None
+    head_width: int = 1
+    fixed_lengths: bool = True
+    depth: int = 1
+    generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+
+    def points(self, tokens: int) -> int:
+        """How many points a quadrature over attention patterns takes: rows and layers average too."""
+        return max(8, -(-1024 // tokens), -(-98_304 // (tokens * self.depth)))
+
+
+@dataclass(frozen=True)
+class Fluctuations:
+    """How one sublayer fluctuates at finite width d, to first order in 1/d, for one token (`theory.finite_size`).
+
+    With u = F(a), J its Jacobian, h an independent isotropic vector:
+
+    Args:
+        length: d · Var|u|²/E[|u|²]².
+        coupling: d · Cov(|u|², |Jᵀh|²)/(E|u|² E|Jᵀh|²).
+        conditioned: d times what |Jᵀh|² loses, relatively, if h is orthogonal to u (above the first matrix).
+        degree: E[u·Ja]/E|u|²: the degree of homogeneity.
+        alignment: E[u·Ja]²/(E|u|² E|Ja|²).
+    """
+
+    length: float
+    coupling: float
+    conditioned: float
+    degree: float
+    alignment: float
 
 
 class SublayerMaps(ABC):
@@ -35,8 +133,8 @@ class SublayerMaps(ABC):
     homogeneous: bool
     """F(tx) = tF(x) for t > 0."""
 
-    def variances(self, gain: float, branch_gain: float) -> dict[str, float]:
-        """Weight variance times fan-in of each matrix: ``gain``, times ``branch_gain``² on the branch's."""
+    def scales(self, gain: float, branch_gain: float) -> dict[str, float]:
+        """Factor on each matrix's weight variance: ``gain``, times ``branch_gain``² on the branch's."""
         return {m.name: gain * (branch_gain**2 if m.branch else 1.0) for m in self.matrices}
 
     @abstractmethod
@@ -44,34 +142,42 @@ class SublayerMaps(ABC):
         """(s², κ²) at a normalised input and unit gain as exact numbers, or None without a closed form."""
 
     @abstractmethod
-    def forward(self, moments: Array, variances: Variances, causal: bool) -> Array:
-        """Moments of F(a) from the moments of a."""
+    def apply(self, moments: Array, weights: Weights, around: Surroundings) -> Applied:
+        """The maps at tokens of second moments ``moments``, (tokens, tokens)."""
 
     @abstractmethod
-    def backward(self, moments: Array, gradient: Array, variances: Variances, causal: bool) -> Array:
-        """Moments of J_Fᵀδ from the moments of a and of δ = ∂𝓛/∂F."""
-
-    @abstractmethod
-    def parameter_gradients(self, moments: Array, gradient: Array, variances: Variances, causal: bool) -> dict[str, float]:
-        """E‖∂𝓛/∂W‖_F² / (fan_in · width) of every matrix W, in order of application.
-
-        ‖∂𝓛/∂W‖_F² = Σ_ij (a_i·a_j)(δ_i·δ_j) over tokens, a entering W and δ at its output: a per coordinate of the
-        fan-in, δ's length over the stream's width. For the output matrix fan_in · width is its number of entries.
-        """
-
-    def fan_in(self, matrix: str, width: int, expansion: int) -> int:
-        """Rows of a matrix: the width, unless it acts on the hidden layer."""
-        return width
-
-    def spread(self, variance: float, expansion: int) -> float | None:
-        """τ((JJᵀ)²)/τ(JJᵀ)² of the sublayer's Jacobian at infinite width, or None where it is not derived.
+    def fluctuations(self, variance: float, expansion: int) -> Fluctuations:
+        """The sublayer's terms of order 1/width.
 
         Args:
             variance: second moment of the first pre-activation.
             expansion: hidden width over width.
         """
+
+    def spread(self, variance: float, expansion: int) -> float | None:
+        """τ((JJᵀ)²)/τ(JJᵀ)² of the sublayer's Jacobian at infinite width, or None where it is not derived; as `fluctuations`."""
         return None
 
-    def length_spread(self, variance: float, expansion: int) -> float | None:
-        """width · Var|F|²/E[|F|²]² at infinite width, or None where it is not derived; arguments as for `spread`."""
-        return None
+
+class Applied(ABC):
+    """A sublayer's second-moment maps at given tokens; all moments (tokens, tokens), per coordinate of the width.
+
+    Attributes:
+        output: moments of F(a).
+        pattern: mean weights with which row i of F reads token j, (tokens, tokens); None where tokens do not mix.
+    """
+
+    output: Array
+    pattern: Array | None = None
+
+    @abstractmethod
+    def backward(self, gradient: Array) -> Array:
+        """Moments of J_Fᵀδ from those of δ = ∂𝓛/∂F."""
+
+    @abstractmethod
+    def parameter_gradients(self, gradient: Array) -> dict[str, float]:
+        """E‖∂𝓛/∂W‖_F² / (fan_in · width) of every matrix W, in order of application, from the moments of δ = ∂𝓛/∂F.
+
+        ‖∂𝓛/∂W‖_F² = Σ_ij (a_i·a_j)(δ_i·δ_j) over tokens, a entering W and δ at its output: a per coordinate of the
+        fan-in, δ's length over the stream's width. For the output matrix fan_in · width is its number of entries.
+        """

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cached_property, lru_cache
+
+import numpy as np
 import sympy
 
-from theory.moments import activation, slope_kernel, value_kernel
+from theory.moments import Activation, activation, slope_kernel, value_kernel
 from theory.moments import q as variance
-from theory.sublayers.base import Array, Matrix, SublayerMaps, Variances
+from theory.sublayers.base import Applied, Array, Fluctuations, Matrix, Role, SublayerMaps, Surroundings, Weights
 
 
 class TokenWise(SublayerMaps):
-    """A feed-forward sublayer with Gaussian weights of variance 1/fan_in (times gain).
+    """A feed-forward sublayer.
 
-    At infinite width the pre-activations W₁a are Gaussian with the moments of a, so both maps are
-    Gaussian kernels (Cho & Saul 2009; Poole et al. 2016, eq. 3; Schoenholz et al. 2017, eq. 5).
+    At infinite width the pre-activations W₁a + b₁ are Gaussian with the moments of a, scaled and shifted by those of
+    W₁ and b₁, so both maps are Gaussian kernels (Cho & Saul 2009; Poole et al. 2016, eq. 3; Schoenholz et al. 2017, eq. 5).
     """
 
     tokenwise = True
@@ -22,7 +25,9 @@ class TokenWise(SublayerMaps):
         self.name = name
         self.activation = activation(name)
         self.homogeneous = self.activation.homogeneous
-        self.matrices = (Matrix("W1"), Matrix("W2")) if two_matrices else (Matrix("W"),)
+        self.matrices = (
+            (Matrix("W1", Role.FFN_FIRST), Matrix("W2", Role.FFN_SECOND)) if two_matrices else (Matrix("W", Role.FFN_ONLY),)
+        )
         inner = "W a" if name == "linear" else f"{name}(W1 a)" if two_matrices else f"{name}(W a)"
         self.equation = f"W2 {inner}" if two_matrices else inner
 
@@ -32,29 +37,16 @@ class TokenWise(SublayerMaps):
             return None
         return sympy.simplify(square.subs(variance, 1)), sympy.simplify(slope.subs(variance, 1))
 
-    def forward(self, moments: Array, variances: Variances, causal: bool) -> Array:
-        return self._output_gain(variances) * self._hidden(moments, variances)
+    def apply(self, moments: Array, weights: Weights, around: Surroundings) -> AppliedTokenWise:
+        return AppliedTokenWise(self, moments, weights)
 
-    def backward(self, moments: Array, gradient: Array, variances: Variances, causal: bool) -> Array:
-        first = variances[self.matrices[0].name]
-        return first * slope_kernel(self.activation, first * moments) * self._output_gain(variances) * gradient
+    def fluctuations(self, variance: float, expansion: int) -> Fluctuations:
+        """|u|² sums independent hidden units; a Gaussian output matrix adds 2 to its relative variance.
 
-    def parameter_gradients(self, moments: Array, gradient: Array, variances: Variances, causal: bool) -> dict[str, float]:
-        kernels = self.tangent_kernels(moments, variances)
-        return {name: float((kernel * gradient).sum()) for name, kernel in kernels.items()}
-
-    def tangent_kernels(self, moments: Array, variances: Variances) -> dict[str, Array]:
-        """Each matrix's part of the sublayer's neural tangent kernel over its fan-in, (tokens, tokens).
-
-        (a_i·a_j)/fan_in · tr(R_i R_jᵀ)/width, with R_i the Jacobian from the matrix's output at token i to F.
+        Given u = W₂φ, the row W₂ᵀh is fixed along φ to (u·h)/|φ|, else fresh; with slopes D behind it, the part along φ
+        weighs E[φ²φ'²]. Without W₂ it is h itself whose coordinates shrink where φ is large.
         """
-        first = self.matrices[0].name
-        slopes = slope_kernel(self.activation, variances[first] * moments)
-        kernels = {first: moments * slopes * self._output_gain(variances)}
-        return kernels | {"W2": self._hidden(moments, variances)} if len(self.matrices) == 2 else kernels
-
-    def fan_in(self, matrix: str, width: int, expansion: int) -> int:
-        return width * expansion if matrix == "W2" else width
+        return _fluctuations(self.activation, variance, expansion if len(self.matrices) == 2 else 0)
 
     def spread(self, variance: float, expansion: int) -> float | None:
         """Each free factor adds its own relative variance: 1 for a Gaussian matrix, and the slopes' (S-transforms multiply)."""
@@ -62,14 +54,53 @@ class TokenWise(SublayerMaps):
         ratio = slopes / self.activation.moments(variance)[1] ** 2
         return 2 + ratio / expansion if len(self.matrices) == 2 else 1 + ratio
 
-    def length_spread(self, variance: float, expansion: int) -> float | None:
-        """|F|² sums independent terms: 2 from a Gaussian output matrix, and the hidden units' own fluctuation."""
-        fourth = self.activation.expectation(lambda z: self.activation.value(z) ** 4, variance)
-        hidden = fourth / self.activation.moments(variance)[0] ** 2 - 1
-        return 2 + hidden / expansion if len(self.matrices) == 2 else hidden
 
-    def _hidden(self, moments: Array, variances: Variances) -> Array:
-        return value_kernel(self.activation, variances[self.matrices[0].name] * moments)
+@lru_cache(maxsize=4096)
+def _fluctuations(phi: Activation, variance: float, expansion: int) -> Fluctuations:
+    square, slope = phi.moments(variance)
+    fourth = phi.expectation(lambda z: phi.value(z) ** 4, variance) / square**2
+    mixed = phi.expectation(lambda z: (phi.value(z) * phi.derivative(z)) ** 2, variance) / (square * slope)
+    along = phi.expectation(lambda z: phi.value(z) * phi.derivative(z) * z, variance)
+    moved = phi.expectation(lambda z: (phi.derivative(z) * z) ** 2, variance)
+    degree, alignment = along / square, along**2 / (square * moved)
+    if expansion:
+        return Fluctuations(2 + (fourth - 1) / expansion, (mixed - 1) / expansion, mixed / expansion, degree, alignment)
+    return Fluctuations(fourth - 1, mixed - 1, mixed - 1, degree, alignment)
 
-    def _output_gain(self, variances: Variances) -> float:
-        return variances["W2"] if len(self.matrices) == 2 else 1.0
+
+class AppliedTokenWise(Applied):
+    """The maps at given tokens."""
+
+    def __init__(self, maps: TokenWise, moments: Array, weights: Weights) -> None:
+        self._maps, self._moments, self._weights = maps, moments, weights
+        self._pre_activation = weights.applied(maps.matrices[0].name, moments)
+
+    @cached_property
+    def hidden(self) -> Array:
+        """E φ(u_i)φ(u_j)."""
+        return value_kernel(self._maps.activation, self._pre_activation)
+
+    @cached_property
+    def slopes(self) -> Array:
+        """E φ'(u_i)φ'(u_j)."""
+        return slope_kernel(self._maps.activation, self._pre_activation)
+
+    @cached_property
+    def output(self) -> Array:  # type: ignore[override]
+        return self._weights.applied("W2", self.hidden) if len(self._maps.matrices) == 2 else self.hidden
+
+    def backward(self, gradient: Array) -> Array:
+        return np.prod([self._weights.variances[matrix.name] for matrix in self._maps.matrices]) * self.slopes * gradient
+
+    def parameter_gradients(self, gradient: Array) -> dict[str, float]:
+        return {name: float((kernel * gradient).sum()) for name, kernel in self.tangent_kernels.items()}
+
+    @cached_property
+    def tangent_kernels(self) -> dict[str, Array]:
+        """Each matrix's part of the sublayer's neural tangent kernel over its fan-in, (tokens, tokens).
+
+        (a_i·a_j)/fan_in · tr(R_i R_jᵀ)/width, with R_i the Jacobian from the matrix's output at token i to F.
+        """
+        if len(self._maps.matrices) == 1:
+            return {"W": self._moments * self.slopes}
+        return {"W1": self._moments * self.slopes * self._weights.variances["W2"], "W2": self.hidden}

@@ -23,7 +23,7 @@ import numpy as np
 
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
-from theory.prediction import Profile
+from theory.stack import Profile
 from theory.updates.coherent import Coherent
 from theory.updates.path import PathStep, path
 

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from theory.algebra import Sublayer
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
 from theory.moments import Activation, slope_kernel, squared_slope_kernel
-from theory.prediction import Profile, SublayerStep
-from theory.sublayers import TokenWise
+from theory.stack import Profile, SublayerStep
+from theory.sublayers import AppliedTokenWise, TokenWise
 
 Array = np.ndarray
 
@@ -32,6 +31,7 @@ class PathStep:
     Attributes:
         maps, moments: the sublayer and the second moments of its argument.
         variances: weight variance times fan-in of its matrices.
+        kernels: each matrix's part of the sublayer's tangent kernel over its fan-in.
         above: coefficient from the gradient at the step's output to the gradient at F, (tokens,).
         direct: coefficient of the direct path, (tokens,).
         straight, branch: the two parts of χ_ij.
@@ -43,6 +43,7 @@ class PathStep:
     maps: TokenWise
     moments: Array
     variances: Mapping[str, float]
+    kernels: Mapping[str, Array]
     above: Array
     direct: Array
     straight: Array
@@ -80,18 +81,18 @@ def _path_step(configuration: Configuration, layer: int, step: SublayerStep) -> 
     if not isinstance(maps, TokenWise):
         raise InvalidInput(f"updates are predicted for token-wise sublayers, not for {maps.name}: measure instead")
     ((node, _),) = step.gradients.at_sublayers.items()
-    assert isinstance(node, Sublayer)
-    moments, variances = step.walk.moments[node.argument], configuration.variances(maps)
+    assert isinstance(step.applied, AppliedTokenWise)
+    moments, variances, kernels = step.entering, step.weights.variances, step.applied.tangent_kernels
     ones = np.ones(len(moments))
     above = step.gradients.forms[node].get(("∂", "x"), 0.0) * ones
     form = step.gradients.form("x")
     direct = form.get(("∂", "x"), 0.0) * ones
     below = above * form[("J", node)]
-    kernel = maps.backward(moments, np.ones_like(moments), variances, configuration.causal)
+    kernel = step.applied.backward(np.ones_like(moments))
     straight, branch = np.multiply.outer(direct, direct), np.multiply.outer(below, below) * kernel
     gradient = np.diagonal(step.gradients.gram[("∂", "x"), ("∂", "x")])
     spread = _overlap(maps, variances, moments, straight, branch, configuration.expansion)
-    return PathStep(layer, maps, moments, variances, above, direct, straight, branch, spread, gradient)
+    return PathStep(layer, maps, moments, variances, kernels, above, direct, straight, branch, spread, gradient)
 
 
 def _overlap(maps: TokenWise, variances: Mapping[str, float], moments: Array, straight: Array, branch: Array, e: int) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 
 from theory.configuration import Configuration
 from theory.moments import slope_kernel, squared_slope_kernel
-from theory.prediction import Profile
+from theory.stack import Profile
 from theory.updates.coherent import Coherent
 from theory.updates.path import PathStep, path
 
@@ -38,11 +38,10 @@ def sgd_update(profile: Profile) -> list[float]:
 
 def _strengths(configuration: Configuration, step: PathStep) -> dict[str, Array]:
     """(a_i·a_j) τ(R_i R_jᵀ) of each matrix, R from its output to the step's output."""
-    kernels = step.maps.tangent_kernels(step.moments, step.variances)
     reach = np.multiply.outer(step.above, step.above)
     return {
-        name: step.maps.fan_in(name, configuration.width, configuration.expansion) * kernel * reach
-        for name, kernel in kernels.items()
+        matrix.name: matrix.shape(configuration.width, configuration.expansion)[0] * step.kernels[matrix.name] * reach
+        for matrix in step.maps.matrices
     }
 
 

@@ -1,0 +1,102 @@
+"""The backward pass of one step with its terms of first order in 1/width."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from theory.algebra import Norm, walk
+from theory.finite_width.lengths import fresh
+from theory.finite_width.paths import paths
+from theory.propagation import Backward, Walk
+from theory.sublayers.base import Applied, Fluctuations
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a gradient remembers of the stream it belongs to, each (tokens,).
+
+    Attributes:
+        alignment: d · E(g·x)²/(|g|²|x|²): 1 for independent directions, 0 behind a norm.
+        response: d log E|g|²/d log |x|²: how the gain above follows the stream's length, −1 where a norm divides by it.
+    """
+
+    alignment: Array
+    response: Array
+
+    @classmethod
+    def at_output(cls, read_out: Walk, tokens: int) -> Memory:
+        """At the last layer."""
+        normalised = _normalises(read_out)
+        return cls(np.full(tokens, 0.0 if normalised else 1.0), np.full(tokens, -1.0 if normalised else 0.0))
+
+    def factor(self, relative_variance: Array) -> Array:
+        """E (1+ξ)^S of each pair of tokens, ξ of this variance: 1 + S(S−1)/2 V, as the product of two tokens' roots."""
+        return _pairs(1 + self.response * (self.response - 1) / 4 * relative_variance)
+
+
+def output_factor(read_out: Walk, width: int) -> float:
+    """A normalising read-out projects the stream's direction out of the gradient."""
+    return 1 - 1 / width if _normalises(read_out) else 1.0
+
+
+def _normalises(read_out: Walk) -> bool:
+    return any(isinstance(node, Norm) for node in walk(*(target for _, target in read_out.targets)))
+
+
+def backward(
+    step: Walk, gradient: Array, memory: Memory, applied: Applied, fluctuations: Fluctuations, width: int
+) -> tuple[Backward, Array, Memory]:
+    """Hand the gradient at the outgoing stream down through one step.
+
+    Args:
+        step: the walked step of a single-stream variant.
+        gradient: second moments at the outgoing stream, (tokens, tokens).
+        memory: of that gradient.
+        applied, fluctuations: the step's sublayer.
+        width: d.
+
+    Returns:
+        The gradients at the step's nodes, the second moments at the incoming stream, and their memory.
+    """
+    p = paths(step)
+    response = np.full(len(gradient), -1.0) if p.pinned else memory.response
+    variance = np.diagonal(fresh(p, fluctuations.length, width).squares) / p.lengths**2
+    entering = 1 + response * (response - 1) / 4 * variance
+    entering = entering - memory.alignment / (2 * width) if p.pinned else entering
+    alignment = np.zeros_like(memory.alignment) if p.pinned else memory.alignment
+    tied = (1 - alignment) * p.branch_share  # E(h·u)² = |h|²|u|²/d · (1 − tied): less than by chance
+    lost = fluctuations.conditioned * tied + (1.0 if p.normalised else fluctuations.alignment * tied)
+    branch = 1 + (response * fluctuations.coupling * p.branch_share - lost) / (2 * width)
+
+    result = step.backward({("x", "x"): gradient * _pairs(entering)}, lambda _, g: applied.backward(g) * _pairs(branch))
+    at_sum = result.moment(p.sum)
+    incoming = result.incoming(("x",))["x", "x"]
+    shared, rest = _through_branch(applied, at_sum)
+    own = np.diagonal(at_sum)
+    if p.normalised:
+        through = p.alpha**2 * own
+        aligned = p.alpha**2 * (1 - (1 - alignment) * p.direct_share) * own
+        response = response * p.direct_share - 1 + through / np.diagonal(incoming)
+    else:
+        crossed = fluctuations.degree * p.alpha**2 * tied / width
+        incoming = incoming - shared * np.sqrt(np.multiply.outer(crossed, crossed))
+        aligned = alignment * own * p.lengths / np.diagonal(p.stream) + p.alpha**2 * tied * rest
+        response = response * (p.direct_share + fluctuations.degree * p.branch_share)
+    return result, incoming, Memory(aligned / np.diagonal(incoming), response)
+
+
+def _through_branch(applied: Applied, gradient: Array) -> tuple[Array, Array]:
+    """(2h·h' where both went through the branch's mean pattern, squared gradient that never enters it)."""
+    if applied.pattern is None:
+        return 2 * gradient, np.zeros(len(gradient))
+    mixed = applied.pattern.T @ gradient
+    rest = gradient - mixed - mixed.T + mixed @ applied.pattern
+    return mixed + mixed.T, np.clip(np.diagonal(rest), 0.0, None)
+
+
+def _pairs(root: Array) -> Array:
+    return np.multiply.outer(root, root)

@@ -1,0 +1,215 @@
+"""One pass of second moments forward and backward through a stack, for any variant and any sublayers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from theory.algebra import Norm, Stream
+from theory.boundary import Boundary
+from theory.configuration import Configuration
+from theory.errors import InvalidInput
+from theory.finite_width.gradients import Memory, backward, output_factor
+from theory.finite_width.lengths import Lengths
+from theory.finite_width.paths import paths, sublayer_node
+from theory.propagation import Backward, Tokens, Walk
+from theory.sublayers import Applied, SublayerMaps, Surroundings, Weights
+
+Array = np.ndarray
+Moments = dict[tuple[str, str], Array]
+"""Second moments by pair of streams, each (tokens, tokens)."""
+_SEED = 2020  # of the quadrature over attention patterns
+
+
+@dataclass(frozen=True)
+class SublayerStep:
+    """One sublayer step of a block, walked forward and backward.
+
+    Attributes:
+        maps, weights: the sublayer and how its matrices are drawn.
+        applied: its second-moment maps at the tokens that reach it.
+        walk, gradients: the walk of the step's expression, and of its gradients.
+        received: second moments of ∂𝓛/∂F.
+    """
+
+    maps: SublayerMaps
+    weights: Weights
+    applied: Applied
+    walk: Walk
+    gradients: Backward
+    received: Array
+
+    @property
+    def entering(self) -> Array:
+        """Second moments of the sublayer's argument."""
+        return self.walk.moments[sublayer_node(self.walk.targets).argument]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Second moments along the stack: ``forward`` and ``backward`` at layers 0..L, ``blocks`` for blocks 1..L.
+
+    ``lengths``: how the stream's second moments scatter, at layers 0..L; None at infinite width.
+    """
+
+    configuration: Configuration
+    forward: tuple[Moments, ...]
+    backward: tuple[Moments, ...]
+    blocks: tuple[tuple[SublayerStep, ...], ...]
+    lengths: tuple[Lengths, ...] | None
+
+    def cosines(self) -> list[Array]:
+        """Mean cosines between the tokens of the stream x, at layers 0..L."""
+        moments = [layer["x", "x"] for layer in self.forward]
+        if self.lengths is None:
+            return [cosine_of(moment) for moment in moments]
+        return [lengths.normalised(moment) for lengths, moment in zip(self.lengths, moments, strict=True)]
+
+
+@lru_cache(maxsize=64)
+def profile(
+    configuration: Configuration, tokens: int, boundary: Boundary | None = None, infinite_width: bool = False
+) -> Profile:
+    """Propagate second moments of the inputs forward and of the output's gradient backward.
+
+    Terms of first order in 1/width are kept for variants of one stream; several streams are predicted at infinite width.
+
+    Args:
+        configuration: the network.
+        tokens: size of the moment matrices (token-wise networks need only 1 or 2 of their tokens).
+        boundary: second moments of the inputs and of the output's gradient; by default both are isotropic, of unit variance.
+        infinite_width: leave all terms of order 1/width out.
+
+    Raises:
+        InvalidInput: moments that overflow; a boundary of another number of tokens.
+    """
+    ends = boundary or Boundary(np.eye(tokens), np.eye(tokens))
+    ends.require(tokens)
+    finite = not infinite_width and len(configuration.variant.streams) == 1
+    return _Stack(configuration, finite).profile(ends)
+
+
+class _Stack:
+    """One pass forward and backward."""
+
+    def __init__(self, configuration: Configuration, finite: bool) -> None:
+        self.configuration, self.finite = configuration, finite
+        self.generator = np.random.default_rng(_SEED)
+        self.weights = [configuration.weights(maps) for maps in configuration.maps]
+
+    def profile(self, ends: Boundary) -> Profile:
+        variant, depth, width = self.configuration.variant, self.configuration.depth, self.configuration.width
+        forward: list[Moments] = [{(a, b): ends.inputs for a in variant.streams for b in variant.streams}]
+        lengths = [Lengths.gaussian(ends.inputs, width)]
+        walked: list[list[tuple[Walk, Applied, Lengths]]] = []
+        for layer in range(1, depth + 1):
+            state, scatter = forward[-1], lengths[-1]
+            walked.append([])
+            for index in range(len(self.configuration.maps)):
+                walked[-1].append(self._forward(index, layer, state, scatter))
+                step, _, scatter = walked[-1][-1]
+                state = step.outgoing()
+            forward.append(state)
+            lengths.append(scatter)
+
+        read_out = Walk((("y", variant.read_out),), forward[-1], Tokens(), self._coefficients(depth), _no_sublayer)
+        gradient = read_out.backward({("y", "y"): ends.gradients}, _no_sublayer).incoming(variant.streams)
+        memory = Memory.at_output(read_out, len(ends.inputs))
+        if self.finite:
+            gradient = {pair: moment * output_factor(read_out, width) for pair, moment in gradient.items()}
+        gradients, blocks = [self._at_layer(gradient, memory, lengths[-1], forward[-1])], []
+        for layer, block in zip(range(depth, 0, -1), reversed(walked), strict=True):
+            steps = []
+            for index, (walk, applied, scatter) in reversed(list(enumerate(block))):
+                after, gradient, memory = self._backward(index, walk, applied, gradient, before := memory)
+                ((_, at_branch),) = after.at_sublayers.items()
+                received = self._at_layer({("x", "x"): at_branch}, before, scatter, walk.outgoing())["x", "x"]
+                steps.append(SublayerStep(self.configuration.maps[index], self.weights[index], applied, walk, after, received))
+            gradients.append(self._at_layer(gradient, memory, lengths[layer - 1], forward[layer - 1]))
+            blocks.append(tuple(reversed(steps)))
+        return Profile(
+            self.configuration,
+            tuple(forward),
+            tuple(reversed(gradients)),
+            tuple(reversed(blocks)),
+            tuple(lengths) if self.finite else None,
+        )
+
+    def _forward(self, index: int, layer: int, state: Moments, lengths: Lengths) -> tuple[Walk, Applied, Lengths]:
+        """Walk one step; the lengths that come back are the outgoing stream's."""
+        maps, weights = self.configuration.maps[index], self.weights[index]
+        applications: list[Applied] = []
+        scatter = [lengths]
+
+        def sublayer(moments: Array) -> Array:
+            applications.append(maps.apply(moments, weights, self._around(fixed)))
+            return applications[-1].output
+
+        def divided(step: Walk, node: Norm) -> Array | None:
+            if node.argument == Stream("x"):
+                return lengths.normalised(step.moments[node.argument])
+            if node is not dict(step.targets)["x"]:
+                return None
+            after = lengths.after(paths(step), self._length(index, step), self.configuration.width)
+            scatter.append(Lengths.fixed(len(after.squares)))
+            return after.normalised(step.moments[node.argument])
+
+        variant = self.configuration.variant
+        fixed = not self.finite or _fixed(variant.steps, lengths)
+        step = Walk(variant.steps, state, Tokens(), self._coefficients(layer), sublayer, divided if self.finite else None)
+        if self.finite and len(scatter) == 1:
+            scatter.append(lengths.after(paths(step), self._length(index, step), self.configuration.width))
+        return step, applications[0], scatter[-1]
+
+    def _backward(
+        self, index: int, walk: Walk, applied: Applied, gradient: Moments, memory: Memory
+    ) -> tuple[Backward, Moments, Memory]:
+        if not self.finite:
+            after = walk.backward(gradient, lambda _, received: applied.backward(received))
+            return after, after.incoming(self.configuration.variant.streams), memory
+        fluctuations = self._fluctuations(index, walk)
+        after, moment, memory = backward(walk, gradient["x", "x"], memory, applied, fluctuations, self.configuration.width)
+        return after, {("x", "x"): moment}, memory
+
+    def _at_layer(self, gradient: Moments, memory: Memory, lengths: Lengths, stream: Moments) -> Moments:
+        """Average over the lengths with which the stream arrives here."""
+        if not self.finite:
+            return gradient
+        return {("x", "x"): gradient["x", "x"] * memory.factor(lengths.relative(stream["x", "x"]))}
+
+    def _length(self, index: int, step: Walk) -> float:
+        return self._fluctuations(index, step).length
+
+    def _fluctuations(self, index: int, step: Walk) -> Any:
+        maps, weights = self.configuration.maps[index], self.weights[index]
+        entering = np.diagonal(step.moments[sublayer_node(step.targets).argument])
+        first = weights.applied(maps.matrices[0].name, entering)
+        return maps.fluctuations(float(first.mean()), self.configuration.expansion)
+
+    def _around(self, fixed_lengths: bool) -> Surroundings:
+        c = self.configuration
+        width = c.width if self.finite else None
+        return Surroundings(c.causal, width, c.width // c.heads, fixed_lengths, c.depth, self.generator)
+
+    def _coefficients(self, layer: int) -> Callable[[Any], float]:
+        return lambda formula: self.configuration.variant.coefficient(formula, self.configuration.depth, layer)
+
+
+def _fixed(steps: Any, lengths: Lengths) -> bool:
+    """Whether every token that enters the sublayer has been divided by a norm."""
+    argument = sublayer_node(steps).argument
+    return isinstance(argument, Norm) or not lengths.squares.any()
+
+
+def _no_sublayer(*moments: Array) -> Array:
+    raise AssertionError("a read-out holds no sublayer")
+
+
+def cosine_of(moments: Array) -> Array:
+    """M_ij / √(M_ii M_jj)."""
+    root = np.sqrt(np.diagonal(moments))
+    return moments / np.multiply.outer(root, root)
