@@ -24,7 +24,7 @@ Array = np.ndarray
 def allowance(configuration: Configuration) -> Array | None:
     """Relative allowance 2 Σ_{j ≥ l} V_j/d + v on the squared gradient, layers 0..L; None where V is not known.
 
-    V and v are known for one stream and token-wise sublayers.
+    V and v are known for one stream and token-wise sublayers; a bias counts like the Gaussian output that it is added to.
     """
     if not configuration.tokenwise or len(configuration.variant.streams) > 1:
         return None
