@@ -19,6 +19,7 @@ import empirical.__main__
 import empirical.ensemble
 import theory.__main__
 from theory.commands import leave_in_one_line
+from theory.initialisations import INITIALISATIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 MAINS = {"theory": theory.__main__.main, "empirical": empirical.__main__.main}
@@ -101,6 +102,14 @@ def test_both_sides_answer_every_quantity(quantity: str, run: InProcess) -> None
     assert (
         [row["layer"] for row in rows[0]] == [row["layer"] for row in rows[1]] == list(range(quantity.startswith("parameter"), 4))
     )
+
+
+@pytest.mark.parametrize("init", INITIALISATIONS)
+def test_both_sides_answer_every_initialisation(init: str, run: InProcess) -> None:
+    flags = ("pre-ln", "--sublayers", "attention,gelu", *SMALL, "--init", init, "--json")
+    predicted, measured = run("theory", "predict", *flags), run("empirical", "measure", *flags, "--seeds", "4")
+    for code, out, _ in (predicted, measured):
+        assert code == 0 and json.loads(out)["config"]["init"] == init
 
 
 @pytest.mark.parametrize("engine", ["dense", "matrix-free"])

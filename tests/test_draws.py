@@ -58,6 +58,17 @@ def test_the_numbers_are_standard_normal_times_std() -> None:
     assert moments == pytest.approx([0, 1, 0, 3], abs=0.15)  # standard errors at most √96/316 = 0.03
 
 
+def test_uniform_numbers_have_the_std_and_the_contract_of_the_normal_ones() -> None:
+    """Between ±√3·std with moments 1 and 9/5; a member's own in every batch; float32's numbers in float64."""
+    sample = Draws(0, range(4), CPU, torch.float64).uniform("weights", 25_000, std=3.0) / 3
+    assert [float((sample**k).mean()) for k in (1, 2, 3, 4)] == pytest.approx([0, 1, 0, 1.8], abs=0.03)
+    assert 1.73 < float(sample.abs().max()) <= 3**0.5 + 1e-6
+    alone = Draws(0, [2], CPU, torch.float64).uniform("weights", 25_000, std=3.0) / 3
+    assert torch.equal(alone[0], sample[2])
+    narrow = Draws(0, [2], CPU, torch.float32).uniform("weights", 25_000)
+    assert torch.equal(narrow.double(), Draws(0, [2], CPU, torch.float64).uniform("weights", 25_000))
+
+
 def test_integers_are_members_own_and_in_range() -> None:
     together, apart = (Draws(0, members, CPU, torch.float64).integers("inputs", 7) for members in (range(40), [39]))
     assert together[39] == apart[0]
@@ -86,6 +97,17 @@ def test_the_batch_split_does_not_matter(engine: str, source: str) -> None:
     assert whole.members == parts.members == 6
     for name, values in whole.values.items():
         np.testing.assert_allclose(parts.values[name], values, rtol=1e-10, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("init", ["torch-encoder-layer", "gpt2"])
+def test_an_initialisation_keeps_the_contract(init: str) -> None:
+    """Uniform weights and biases too: a rerun is identical, another split the same networks."""
+    cell = _cell(configuration=Configuration(registry()["pre-ln"], ("attention", "relu"), 3, 32, 4, init=init))
+    whole, again = (measure(cell, range(4), CPU).values for _ in range(2))
+    parts = measure(cell, range(1), CPU).joined(measure(cell, range(1, 4), CPU)).values
+    for name, values in whole.items():
+        assert np.array_equal(values, again[name]), name
+        np.testing.assert_allclose(parts[name], values, rtol=1e-10, atol=1e-12, err_msg=name)
 
 
 def test_an_ensemble_keeps_what_it_has() -> None:

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from scipy.stats import ks_2samp
+from scipy.stats import ks_2samp, kstest
 
 from empirical.draws import Draws
 from empirical.layers import ENGINES, RandomLinear
@@ -40,6 +40,40 @@ def test_the_dense_layer_is_a_matrix_product_with_autograds_gradients() -> None:
     torch.testing.assert_close(output, torch.bmm(plain, weights), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(gradient, expected[0], rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(layer.tape.gradients[KEY], expected[1].square().sum(dim=(1, 2)), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_bias_is_one_row_for_all_tokens_and_leaves_the_rest_alone(engine: str) -> None:
+    """x W + b with the W of the layer without bias; gradients as without."""
+    x, upstream = _normal(0, 3, 4, 10).requires_grad_(), _normal(1, 3, 4, 6)
+    plain, biased = _layer(engine), _layer(engine)
+    outputs = plain(KEY, x, 6, 2.0), biased(KEY, x, 6, 2.0, 0.5)
+    shift = (outputs[1] - outputs[0]).detach()
+    torch.testing.assert_close(shift, shift[:, :1].expand(3, 4, 6), rtol=1e-12, atol=1e-14)
+    assert float(shift.std()) > 0.3 and not plain.tape.biases
+    gradients = [torch.autograd.grad((output * upstream).sum(), x)[0] for output in outputs]
+    torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(plain.tape.gradients[KEY], biased.tape.gradients[KEY], rtol=1e-12, atol=1e-12)
+    record = biased.tape.biases[KEY]
+    assert (record.intended, record.count) == (0.5, 18)
+    assert record.mean_square == pytest.approx(float(shift[:, 0].square().mean()), rel=1e-6)
+
+
+def test_uniform_weights_are_uniform_in_their_range() -> None:
+    """W = xW at x = 1: variance 0.6/8, between ±√(3·0.6/8), by a Kolmogorov-Smirnov test; the bias alike."""
+    members, x = 400, torch.eye(8, dtype=torch.float64)
+    layer, zero = _layer("dense", members), torch.zeros(members, 1, 8, dtype=torch.float64)
+    weights = layer(KEY, x.expand(members, 8, 8), 5, 0.6, uniform=True)
+    bias = layer((1, 0, "W2"), zero, 5, 0.6, 0.2, uniform=True)
+    for sample, variance in ((weights, 0.6 / 8), (bias, 0.2)):
+        end = (3 * variance) ** 0.5
+        assert kstest(sample.flatten().numpy(), "uniform", (-end, 2 * end)).pvalue > 1e-3
+    assert layer.tape.weights[KEY].uniform and layer.tape.biases[1, 0, "W2"].uniform
+
+
+def test_uniform_weights_need_their_matrix() -> None:
+    with pytest.raises(InvalidInput, match="exact for Gaussian weights only, and these are uniform: use --engine dense"):
+        _layer("matrix-free")(KEY, _normal(9, 3, 4, 32), 32, 1.0, uniform=True)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

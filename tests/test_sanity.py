@@ -109,6 +109,36 @@ def test_another_weight_variance_is_refused(factor: float, shown: str) -> None:
         gate(CELL, replace(good, weights=weights))
 
 
+def _biased() -> tuple[Cell, Readings]:
+    cell = Cell(replace(CELL.configuration, init="torch-encoder-layer"))
+    return cell, measure(cell, range(8), CPU)
+
+
+def test_biases_are_looked_at_too() -> None:
+    """torch's encoder layer has them in the FFN only."""
+    cell, readings = _biased()
+    assert "6 kinds of matrix, 2 of bias" in gate(cell, readings)[2]
+    for name, factor in (("bias of W1", 4.0), ("W1", 1.1)):
+        weights = tuple(
+            {key: replace(r, mean_square=r.mean_square * factor) if key[2] == name else r for key, r in batch.items()}
+            for batch in readings.weights
+        )
+        with pytest.raises(InvalidMeasurement, match=f"sublayer 2, {name}: the weights' variance is"):
+            gate(cell, replace(readings, weights=weights))
+
+
+def test_a_network_without_its_biases_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zeros in place of the rows that are biases."""
+    drawn = Draws.uniform
+
+    def zeroed(self: Draws, purpose: str, *shape: int, **options: float) -> torch.Tensor:
+        return drawn(self, purpose, *shape, **options) * (0.0 if shape[0] == 1 else 1.0)
+
+    monkeypatch.setattr(Draws, "uniform", zeroed)
+    with pytest.raises(InvalidMeasurement, match="sublayer 2, bias of W1: the weights' variance is 0.0000"):
+        gate(*_biased())
+
+
 def test_a_network_drawn_with_half_the_variance_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The gate looks at the numbers drawn, not at the intention."""
     drawn = Draws.normal
