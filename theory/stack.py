@@ -146,7 +146,7 @@ class _Stack:
         scatter = [lengths]
 
         def sublayer(moments: Array) -> Array:
-            applications.append(maps.apply(moments, weights, self._around(fixed)))
+            applications.append(maps.apply(moments, weights, self._around(fixed, lengths)))
             return applications[-1].output
 
         def divided(step: Walk, node: Norm) -> Array | None:
@@ -154,15 +154,15 @@ class _Stack:
                 return lengths.normalised(step.moments[node.argument])
             if node is not dict(step.targets)["x"]:
                 return None
-            after = lengths.after(paths(step), self._length(index, step), self.configuration.width)
-            scatter.append(Lengths.fixed(len(after.squares)))
+            after = self._after(index, step, applications[0], lengths)
+            scatter.append(after.fixed())
             return after.normalised(step.moments[node.argument])
 
         variant = self.configuration.variant
         fixed = not self.finite or _fixed(variant.steps, lengths)
         step = Walk(variant.steps, state, Tokens(), self._coefficients(layer), sublayer, divided if self.finite else None)
         if self.finite and len(scatter) == 1:
-            scatter.append(lengths.after(paths(step), self._length(index, step), self.configuration.width))
+            scatter.append(self._after(index, step, applications[0], lengths))
         return step, applications[0], scatter[-1]
 
     def _backward(
@@ -181,8 +181,8 @@ class _Stack:
             return gradient
         return {("x", "x"): gradient["x", "x"] * memory.factor(lengths.relative(stream["x", "x"]))}
 
-    def _length(self, index: int, step: Walk) -> float:
-        return self._fluctuations(index, step).length
+    def _after(self, index: int, step: Walk, applied: Applied, lengths: Lengths) -> Lengths:
+        return lengths.after(paths(step), applied, self._fluctuations(index, step), self.configuration.width)
 
     def _fluctuations(self, index: int, step: Walk) -> Any:
         maps, weights = self.configuration.maps[index], self.weights[index]
@@ -190,10 +190,10 @@ class _Stack:
         first = weights.applied(maps.matrices[0].name, entering)
         return maps.fluctuations(float(first.mean()), self.configuration.expansion)
 
-    def _around(self, fixed_lengths: bool) -> Surroundings:
+    def _around(self, fixed_lengths: bool, lengths: Lengths) -> Surroundings:
         c = self.configuration
-        width = c.width if self.finite else None
-        return Surroundings(c.causal, width, c.width // c.heads, fixed_lengths, c.depth, self.generator)
+        freedom = 1 / lengths.purity if self.finite else None
+        return Surroundings(c.causal, freedom, c.width // c.heads, fixed_lengths, c.depth, self.generator)
 
     def _coefficients(self, layer: int) -> Callable[[Any], float]:
         return lambda formula: self.configuration.variant.coefficient(formula, self.configuration.depth, layer)

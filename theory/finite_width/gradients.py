@@ -64,7 +64,7 @@ def backward(
     """
     p = paths(step)
     response = np.full(len(gradient), -1.0) if p.pinned else memory.response
-    variance = np.diagonal(fresh(p, fluctuations.length, width).squares) / p.lengths**2
+    variance = np.diagonal(fresh(p, fluctuations.length, width)[0]) / p.lengths**2
     entering = 1 + response * (response - 1) / 4 * variance
     entering = entering - memory.alignment / (2 * width) if p.pinned else entering
     alignment = np.zeros_like(memory.alignment) if p.pinned else memory.alignment

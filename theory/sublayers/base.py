@@ -83,7 +83,7 @@ class Surroundings:
 
     Args:
         causal: whether attention masks later tokens.
-        width: d of the stream; None at infinite width.
+        freedom: number of directions in which the tokens differ, at first the width; None at infinite width.
         head_width: d_h of an attention head.
         fixed_lengths: every token of the input has exactly its second moment (a norm has just divided by it).
         depth: number of blocks, over which errors of a quadrature average.
@@ -91,7 +91,7 @@ class Surroundings:
     """
 
     causal: bool = False
-    width: int | None = None
+    freedom: float | None = None
     head_width: int = 1
     fixed_lengths: bool = True
     depth: int = 1
@@ -114,6 +114,7 @@ class Fluctuations:
         conditioned: d times what |Jᵀh|² loses, relatively, if h is orthogonal to u (above the first matrix).
         degree: E[u·Ja]/E|u|²: the degree of homogeneity.
         alignment: E[u·Ja]²/(E|u|² E|Ja|²).
+        slopes: what the factors of J add to τ((JJᵀ)²)/τ(JJᵀ)² beyond the 3 of two Gaussian matrices.
     """
 
     length: float
@@ -121,6 +122,7 @@ class Fluctuations:
     conditioned: float
     degree: float
     alignment: float
+    slopes: float
 
 
 class SublayerMaps(ABC):

@@ -2,7 +2,7 @@
 
 Given the tokens' Gram matrix C (per coordinate) a head's queries and keys are Gaussian, so its logits
 q_i·k_j/√d_h are too once the queries are fixed. The softmax of n such logits has no closed form at finite n. Each point
-is one head: tokens with Gram matrix C and width d (a Wishart draw, so cosines fluctuate as they do at that width),
+is one head: tokens with Gram matrix C that differ in ν directions, at first d (a Wishart draw, so their cosines fluctuate),
 queries and keys of d_h coordinates, and the pattern A = softmax(QKᵀ/√d_h). Given (A, C) everything that follows is
 exact algebra over the Gaussian values and output matrices. At infinite width the Gram matrix is C itself and the
 logits have covariance C_ii' C_jk.
@@ -70,12 +70,12 @@ def sample(moments: Array, weights: Weights, around: Surroundings) -> Patterns:
     """Draw the points for tokens of second moments ``moments``, (tokens, tokens)."""
     tokens, count = len(moments), around.points(len(moments))
     draw, variances, bias = around.generator, weights.variances, weights.biases.get("WQ", 0.0)
-    if around.width is None:
+    if around.freedom is None:
         gram = np.broadcast_to(moments, (count, tokens, tokens))
         queries = variances["WQ"] * moments + bias
         logits = _root(queries) @ draw.standard_normal((count, tokens, tokens)) @ _root(moments).T
     else:
-        x = _root(moments) @ _wishart_root(draw, count, tokens, around.width)
+        x = _root(moments) @ _wishart_root(draw, count, tokens, around.freedom)
         if around.fixed_lengths:
             x = x * (np.sqrt(np.diagonal(moments)) / np.linalg.norm(x, axis=2))[:, :, None]
         gram, size = x @ _t(x), around.head_width
@@ -100,14 +100,23 @@ def _root(moments: Array) -> Array:
     return vectors * np.sqrt(np.clip(values, 0.0, None))
 
 
-def _wishart_root(draw: np.random.Generator, count: int, tokens: int, width: int) -> Array:
-    """T with E T Tᵀ = 1 and width·T Tᵀ Wishart of ``width`` degrees of freedom (Bartlett 1933: triangular where it can be)."""
-    if tokens > width:
-        return draw.standard_normal((count, tokens, width)) / np.sqrt(width)
-    root = np.tril(draw.standard_normal((count, tokens, tokens)), -1)
-    freedom = width - np.arange(tokens)
-    root[:, np.arange(tokens), np.arange(tokens)] = np.sqrt(draw.chisquare(freedom, (count, tokens)))
-    return root / np.sqrt(width)
+def _wishart_root(draw: np.random.Generator, count: int, tokens: int, freedom: float) -> Array:
+    """T with E T Tᵀ = 1 and ν·T Tᵀ Wishart of ν degrees of freedom, triangular where it can be (Bartlett 1933).
+
+    Below ``tokens`` degrees of freedom: ⌈ν⌉ Gaussian columns, the last one lighter, of participation ratio ν.
+    """
+    if freedom > tokens:
+        root = np.tril(draw.standard_normal((count, tokens, tokens)), -1)
+        diagonal = np.arange(tokens)
+        root[:, diagonal, diagonal] = np.sqrt(draw.chisquare(freedom - diagonal, (count, tokens)))
+        return root / np.sqrt(freedom)
+    columns = int(np.ceil(freedom))
+    whole = columns - 1
+    # The lighter root of (whole + w)² = ν (whole + w²), w the last column's squared weight.
+    discriminant = whole * (whole - (freedom - 1) * (freedom - whole))
+    last = (whole - np.sqrt(discriminant)) / (freedom - 1) if columns > 1 else 1.0
+    squares = np.append(np.ones(whole), last)
+    return draw.standard_normal((count, tokens, columns)) * np.sqrt(squares / squares.sum())
 
 
 def _t(matrices: Array) -> Array:

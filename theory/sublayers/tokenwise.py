@@ -46,13 +46,11 @@ class TokenWise(SublayerMaps):
         Given u = W₂φ, the row W₂ᵀh is fixed along φ to (u·h)/|φ|, else fresh; with slopes D behind it, the part along φ
         weighs E[φ²φ'²]. Without W₂ it is h itself whose coordinates shrink where φ is large.
         """
-        return _fluctuations(self.activation, variance, expansion if len(self.matrices) == 2 else 0)
+        return _fluctuations(self.activation, float(variance), expansion if len(self.matrices) == 2 else 0)
 
     def spread(self, variance: float, expansion: int) -> float | None:
-        """Each free factor adds its own relative variance: 1 for a Gaussian matrix, and the slopes' (S-transforms multiply)."""
-        slopes = self.activation.expectation(lambda z: self.activation.derivative(z) ** 4, variance)
-        ratio = slopes / self.activation.moments(variance)[1] ** 2
-        return 2 + ratio / expansion if len(self.matrices) == 2 else 1 + ratio
+        """1 + Σ of the free factors' relative variances: 1 for a Gaussian matrix, and the slopes' (S-transforms multiply)."""
+        return 3 + self.fluctuations(variance, expansion).slopes
 
 
 @lru_cache(maxsize=4096)
@@ -62,10 +60,12 @@ def _fluctuations(phi: Activation, variance: float, expansion: int) -> Fluctuati
     mixed = phi.expectation(lambda z: (phi.value(z) * phi.derivative(z)) ** 2, variance) / (square * slope)
     along = phi.expectation(lambda z: phi.value(z) * phi.derivative(z) * z, variance)
     moved = phi.expectation(lambda z: (phi.derivative(z) * z) ** 2, variance)
+    slopes = phi.expectation(lambda z: phi.derivative(z) ** 4, variance) / slope**2
     degree, alignment = along / square, along**2 / (square * moved)
     if expansion:
-        return Fluctuations(2 + (fourth - 1) / expansion, (mixed - 1) / expansion, mixed / expansion, degree, alignment)
-    return Fluctuations(fourth - 1, mixed - 1, mixed - 1, degree, alignment)
+        length, coupling, conditioned = 2 + (fourth - 1) / expansion, (mixed - 1) / expansion, mixed / expansion
+        return Fluctuations(length, coupling, conditioned, degree, alignment, slopes / expansion - 1)
+    return Fluctuations(fourth - 1, mixed - 1, mixed - 1, degree, alignment, slopes - 2)
 
 
 class AppliedTokenWise(Applied):
