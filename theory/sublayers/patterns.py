@@ -26,12 +26,14 @@ class Patterns:
     Attributes:
         attention: A, rows sum to 1.
         gram: C, second moments of the tokens per coordinate.
-        queries: v_q C + b_q, second moments of the queries per coordinate.
+        queries, keys: Gram matrices of the head's queries and keys, per coordinate of the head and unit weight variance
+            of the keys; rows that read the same key have queries that are alike.
     """
 
     attention: Array
     gram: Array
     queries: Array
+    keys: Array
 
     @property
     def mean(self) -> Array:
@@ -47,19 +49,18 @@ class Patterns:
         return _t(self.attention) @ gradient @ self.attention
 
     def at_queries(self, gradient: Array) -> Array:
-        """Second moments of Σ_j P_ij x_j at every point, P = ∂𝓛/∂logits for unit W_V, W_O.
+        """Second moments of Σ_j P_ij k_j at every point, P = ∂𝓛/∂logits for unit W_V, W_O.
 
         P_ij = a_ij δ_i·(v_j − o_i), and over the Gaussian values E P_ij P_i'k = a_ij a_i'k Γ_ii' H_ii'jk with
         H_ii'jk = C_jk − (AC)_ik − (AC)_i'j + (ACAᵀ)_ii'.
         """
-        a, c = self.attention, self.gram
-        read = a @ c
-        half = (read * read) @ _t(a)
-        overlap = read @ _t(a)
-        return gradient * (a @ (c * c) @ _t(a) + overlap * overlap - half - _t(half))
+        a, c, k = self.attention, self.gram, self.keys
+        read, looked = a @ c, a @ k
+        half = (read * looked) @ _t(a)
+        return gradient * (a @ (c * k) @ _t(a) + (read @ _t(a)) * (looked @ _t(a)) - half - _t(half))
 
     def at_keys(self, gradient: Array) -> Array:
-        """Second moments of Σ_i P_ij q_i at every point, q_i with the query's weight variance and bias."""
+        """Second moments of Σ_i P_ij q_i at every point."""
         a, c = self.attention, self.gram
         read, weighted = a @ c, gradient * self.queries
         half = _t(a) @ (read * (weighted @ a))
@@ -72,19 +73,19 @@ def sample(moments: Array, weights: Weights, around: Surroundings) -> Patterns:
     draw, variances, bias = around.generator, weights.variances, weights.biases.get("WQ", 0.0)
     if around.freedom is None:
         gram = np.broadcast_to(moments, (count, tokens, tokens))
-        queries = variances["WQ"] * moments + bias
+        queries, keys = variances["WQ"] * moments + bias, moments
         logits = _root(queries) @ draw.standard_normal((count, tokens, tokens)) @ _root(moments).T
     else:
         x = _root(moments) @ _wishart_root(draw, count, tokens, around.freedom)
         if around.fixed_lengths:
             x = x * (np.sqrt(np.diagonal(moments)) / np.linalg.norm(x, axis=2))[:, :, None]
         gram, size = x @ _t(x), around.head_width
-        queries = variances["WQ"] * gram + bias
         q = np.sqrt(variances["WQ"]) * x @ draw.standard_normal((count, x.shape[2], size))
         q = q + np.sqrt(bias) * draw.standard_normal((count, 1, size)) if bias else q
-        logits = q @ _t(x @ draw.standard_normal((count, x.shape[2], size))) / np.sqrt(size)
+        k = x @ draw.standard_normal((count, x.shape[2], size))
+        logits, queries, keys = q @ _t(k) / np.sqrt(size), q @ _t(q) / size, k @ _t(k) / size
     # The key's bias adds the same to a whole row of logits and drops out of the softmax.
-    return Patterns(_softmax(np.sqrt(variances["WK"]) * logits, around.causal), gram, queries)
+    return Patterns(_softmax(np.sqrt(variances["WK"]) * logits, around.causal), gram, queries, keys)
 
 
 def _softmax(logits: Array, causal: bool) -> Array:
