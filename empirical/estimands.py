@@ -49,6 +49,29 @@ def log_relative(cell: str, quantity: str, law: Array, rows: slice = slice(None)
     return lambda means: np.log(means[cell][quantity][..., rows]) - predicted
 
 
+def log_proportion(cell: str, quantity: str, x: Array, rows: slice, reference: int) -> Statistic:
+    """Logarithm of mean/x over rows, relative to row ``reference``: 0 everywhere for a mean proportional to x."""
+
+    def statistic(means: Means) -> Array:
+        share = np.log(means[cell][quantity][..., rows]) - np.log(x[rows])
+        return share - np.log(means[cell][quantity][..., reference, None] / x[reference])
+
+    return statistic
+
+
+def log_increments(cells: Depths, quantity: str, row: int) -> Statistic:
+    """Logarithm of the last increment over the one before, between three depths in geometric progression.
+
+    1 for a logarithm of the depth, the depths' common ratio for a linear law.
+    """
+
+    def statistic(means: Means) -> Array:
+        start, middle, end = (means[cell][quantity][..., row, None] for _, cell in cells[-3:])
+        return np.log((end - middle) / (middle - start))
+
+    return statistic
+
+
 def depth_exponent(cells: Depths, quantity: str, row: int, power: float = 1.0) -> Statistic:
     """Exponent of row ``row`` in depth: slope of log mean^power on log L."""
     x = np.log([depth for depth, _ in cells])

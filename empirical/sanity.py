@@ -53,7 +53,9 @@ def _finite(cell: Cell, readings: Readings, zeros_allowed: bool) -> str:
             continue
         _, rows = np.nonzero(~np.isfinite(values))
         if len(rows):
-            raise InvalidMeasurement(f"{name} is not finite at {_place(cell, name, rows[0])} in {cell.dtype}: use a wider dtype or fewer blocks")
+            raise InvalidMeasurement(
+                f"{name} is not finite at {_place(cell, name, rows[0])} in {cell.dtype}: use a wider dtype or fewer blocks"
+            )
         if PROBES[name].may_vanish or zeros_allowed:
             continue
         _, rows = np.nonzero(values == 0)

@@ -36,13 +36,13 @@ def law_band(sweep: Sweep, depth: int) -> Band:
     return Band(1 / width, width, reason)
 
 
-def follows_law(sweep: Sweep, name: str, expected: Verdict = SUPPORTED) -> Check:
-    """Measured over predicted at every layer of the deepest network; the law has no fitted constant."""
+def follows_law(sweep: Sweep, name: str, expected: Verdict = SUPPORTED, rows: slice = slice(None)) -> Check:
+    """Measured over predicted at every layer (or ``rows``) of the deepest network; the law has no fitted constant."""
     depth = sweep.depths[-1]
     law = sweep.predicted(name, depth)
     return Check(
         name=f"{name}, measured over predicted, every layer of L={depth}, {sweep.name}",
-        statistic=log_relative(sweep.deepest, name, law),
+        statistic=log_relative(sweep.deepest, name, law, rows),
         cells=(sweep.deepest,),
         band=law_band(sweep, depth),
         of="law",

@@ -11,6 +11,7 @@ import numpy as np
 from empirical.measurement import Cell
 from empirical.statistics import Estimate, Statistic
 from empirical.verdicts import Band, Verdict, judge
+from theory.laws.derivation import DerivationStep
 
 Whose = Literal["statement", "law"]
 SUPPORTED, REFUTED, BY_CONDITION = Verdict.SUPPORTED, Verdict.REFUTED, Verdict.BY_CONDITION
@@ -108,6 +109,8 @@ class Claim:
     assumptions: tuple[str, ...] = ()
     derived: tuple[str, str] | None = None
     """Variant and sublayers (comma-separated) whose derivation the report prints."""
+    steps: tuple[DerivationStep, ...] = ()
+    """A derivation beyond the gradient's, printed after it."""
     figures: tuple[Callable[[Mapping[str, Mapping[str, np.ndarray]]], dict[str, Any]], ...] = ()
     """Each from measured values (label of a cell → quantity → (members, rows)) to a figure's record."""
     reported: tuple[dict[str, str], ...] = ()

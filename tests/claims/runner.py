@@ -190,6 +190,7 @@ def _statement(claim: Claim) -> dict[str, Any]:
         variant, names = claim.derived
         maps = tuple(sublayer(name) for name in names.split(",") if name)
         steps = [vars(step) for step in derivation(load(variant), maps)]
+    steps += [vars(step) for step in claim.steps]
     return {
         "schema": 1,
         "kind": "claim",

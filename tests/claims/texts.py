@@ -4,6 +4,9 @@ REVIEW = "the review (a summary of Xiong et al., On Layer Normalization in the T
 ARTICLE = "the article (a measuring tutorial on residual connections and normalisation, torch 2.8, one RTX 5080)"
 XIONG = "Xiong et al., On Layer Normalization in the Transformer Architecture, ICML 2020"
 
+LIU = "Liu et al., Understanding the Difficulty of Training Transformers, EMNLP 2020 (Admin)"
+WANG = "Wang et al., DeepNet: Scaling Transformers to 1,000 Layers, arXiv 2203.00555 (2022)"
+
 ISOTROPIC = (
     "weights independent N(0, 1/fan_in), fresh in every layer, at initialisation",
     "inputs independent N(0, 1), independent N(0, 1) gradient at every coordinate of the output",

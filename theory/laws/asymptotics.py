@@ -53,7 +53,17 @@ def _plain(value: sympy.Expr) -> str:
 def plain(formula: sympy.Expr) -> str:
     """A formula as one line of text with the field's letters."""
     text = str(formula)
-    for written, meant in (("\\kappa", "κ"), ("^2", "²"), ("**", "^"), ("alpha", "α"), ("q_0", "q₀"), ("gamma", "Γ"), ("*", "·")):
+    for written, meant in (
+        ("\\kappa", "κ"),
+        ("^2", "²"),
+        ("**", "^"),
+        ("alpha", "α"),
+        ("beta", "β"),
+        ("q_0", "q₀"),
+        ("polygamma(0, ", "ψ("),
+        ("gamma", "Γ"),
+        ("*", "·"),
+    ):
         text = text.replace(written, meant)
     return text
 

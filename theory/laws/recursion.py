@@ -59,6 +59,8 @@ class Step:
     """Coefficient a of the direct path in J = a·1 + b·J_F."""
     branch: sympy.Expr
     """Coefficient b of the branch, so that the step's gain is a² + b²κ²."""
+    response: sympy.Expr
+    """E|δx'|²/d per δ² when F's output is perturbed by the relative variance δ²."""
 
 
 def symbolic_step(variant: Variant, moments: Moments) -> Step:
@@ -84,7 +86,8 @@ def symbolic_step(variant: Variant, moments: Moments) -> Step:
         backward=gain,
         moments=tuple(step.moments.items()),
         direct=form.get(("∂", "x"), sympy.Integer(0)),
-        branch=_branch_coefficient(step, result, branches),
+        branch=_above(step, result) * branches[0],
+        response=Symbols().tidy(_above(step, result) ** 2 * step.gram[_sublayer(step), _sublayer(step)]),
     )
 
 
@@ -99,11 +102,14 @@ def _itself(formula: sympy.Expr) -> sympy.Expr:
     return formula
 
 
-def _branch_coefficient(step: Walk, result: Any, at_stream: list[sympy.Expr]) -> sympy.Expr:
-    """b: what scales δ above the sublayer times what scales J_Fᵀδ below it."""
+def _sublayer(step: Walk) -> Sublayer:
     (node,) = [node for node in step.order if isinstance(node, Sublayer)]
-    above = result.forms[node].get(("∂", "x"), sympy.Integer(0))
-    return above * at_stream[0]
+    return node
+
+
+def _above(step: Walk, result: Any) -> sympy.Expr:
+    """What scales the gradient at the step's output on its way to F."""
+    return result.forms[_sublayer(step)].get(("∂", "x"), sympy.Integer(0))
 
 
 def read_out_gain(variant: Variant) -> sympy.Expr:

@@ -12,6 +12,7 @@ from tests.claims.figures import across_layers
 from tests.claims.laws import gradient_law, stream_law
 from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import ARTICLE, ISOTROPIC, UNPUBLISHED
+from theory.underflow import underflow_depth
 
 GRADIENT = "stream-gradient"
 
@@ -27,7 +28,7 @@ def jacobian_product(profile: Profile) -> Claim:
     sweeps = [Sweep("no-residual", "relu", (64,), profile.seed), Sweep("no-residual", "linear", (64,), profile.seed, gain=0.5)]
     single = Sweep("no-residual", "linear", (96,), profile.seed, gain=1 / 16, engine="dense", dtype="float32", width=64)
     layers = np.arange(65.0)
-    blocks = (149 + 1) / 2  # two bits a block (κ = 1/4) down from 1 to half of the smallest subnormal, 2^-149
+    blocks = underflow_depth(1 / 16, "float32")
 
     def slope(sweep: Sweep) -> Check:
         kappa = 0.5 * np.log10(0.5)
