@@ -10,13 +10,17 @@ from rich.progress import Progress
 
 from empirical.ensemble import Ensemble
 from empirical.layers import ENGINES
-from empirical.measurement import DTYPES, Cell, device_named
+from empirical.measurement import DTYPES, Cell, boundaries, device_named
 from empirical.sanity import gate
 from empirical.sources import SOURCES
 from empirical.statistics import mean_interval
+from theory.boundary import write
 from theory.commands import Parser, add_configuration, configuration, leave_in_one_line, rows_as_json, rows_as_table
 from theory.errors import InvalidInput
 from theory.quantities import quantity
+
+BOUNDARIES = 16
+"""Sequences whose ends are written: a prediction averages over them."""
 
 
 def main() -> None:
@@ -31,6 +35,11 @@ def main() -> None:
     measuring.add_argument("--dtype", default="float64", help=f"{', '.join(DTYPES)} (default: %(default)s)")
     measuring.add_argument("--seed", type=int, default=0, help="base seed (default: %(default)s)")
     measuring.add_argument("--input", default="isotropic", help=f"{' or '.join(SOURCES)} (default: %(default)s)")
+    measuring.add_argument(
+        "--boundary",
+        metavar="FILE",
+        help=f"write the second moments of inputs and output gradients there, for predict (first {BOUNDARIES} networks)",
+    )
     measuring.add_argument(
         "--level", type=float, default=0.95, help="confidence level of a row's interval (default: %(default)s)"
     )
@@ -64,6 +73,8 @@ def _measure(arguments: argparse.Namespace) -> None:
             raise InvalidInput(
                 f"interrupted after {ensemble.members} of {arguments.seeds} networks: the rows are theirs; run it again for all"
             ) from None
+    if arguments.boundary:
+        write(arguments.boundary, boundaries(cell, range(min(arguments.seeds, BOUNDARIES)), device))
     _print(ensemble, wanted.name, arguments)
 
 

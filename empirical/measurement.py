@@ -13,6 +13,7 @@ from empirical.draws import Draws
 from empirical.layers import RandomLinear, Tape, WeightRecord
 from empirical.probes import PROBES, Observation
 from empirical.sources import source
+from theory.boundary import Boundary
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
 from theory.quantities import QUANTITIES
@@ -130,6 +131,20 @@ def measure(cell: Cell, members: Sequence[int], device: torch.device) -> Reading
         values = {name: PROBES[name].read(observation).cpu().numpy() for name in cell.quantities}
     biases = {(layer, index, f"bias of {name}"): record for (layer, index, name), record in tape.biases.items()}
     return Readings(values, (tape.weights | biases,))
+
+
+def boundaries(cell: Cell, members: Sequence[int], device: torch.device) -> tuple[Boundary, ...]:
+    """The two ends of the members' networks, one boundary each: what a prediction is to be told of their data and loss.
+
+    Raises:
+        InvalidInput: as `measure`.
+    """
+    draws = Draws(cell.seed, members, device, DTYPES[cell.dtype])
+    feed = source(cell.source)(cell.configuration, draws)
+    with torch.no_grad():
+        network = forward(cell.configuration, feed.inputs, RandomLinear(draws, cell.engine))
+        ends = [moments.cpu().double().numpy() for moments in feed.ends(network.output)]
+    return tuple(Boundary(inputs, gradients) for inputs, gradients in zip(*ends, strict=True))
 
 
 def _direction(network: Pass, linear: RandomLinear, draws: Draws) -> Tape:

@@ -22,10 +22,13 @@ class Feed:
     Attributes:
         inputs: the stream entering block 1, (members, tokens, width), part of the autograd graph.
         objective: a scalar whose gradient at the output is ∂𝓛/∂y, summed over members (each has its own loss).
+        ends: from the output, the second moments per coordinate of the inputs and of ∂𝓛/∂y, each (members, tokens, tokens);
+            averages over what the feed itself draws (embeddings, unembeddings, upstream gradients), given the data.
     """
 
     inputs: Tensor
     objective: Callable[[Tensor], Tensor]
+    ends: Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 def isotropic(configuration: Configuration, draws: Draws) -> Feed:
@@ -33,7 +36,8 @@ def isotropic(configuration: Configuration, draws: Draws) -> Feed:
     shape = (configuration.tokens, configuration.width)
     inputs = draws.normal("inputs", *shape).requires_grad_()
     upstream = draws.normal("upstream", *shape)
-    return Feed(inputs, lambda output: (output * upstream).sum())
+    same_token = torch.eye(configuration.tokens).expand(len(inputs), -1, -1)
+    return Feed(inputs, lambda output: (output * upstream).sum(), lambda _: (same_token, same_token))
 
 
 def real_text(configuration: Configuration, draws: Draws) -> Feed:
@@ -50,12 +54,20 @@ def real_text(configuration: Configuration, draws: Draws) -> Feed:
     unembedding = draws.normal("upstream", width, text.VOCABULARY, std=width**-0.5)
     inputs = torch.gather(embedding, 1, windows[:, :-1, None].expand(-1, -1, width))
 
+    def logits(output: Tensor) -> Tensor:
+        return (output @ unembedding).float() if output.dtype == torch.bfloat16 else output @ unembedding
+
     def objective(output: Tensor) -> Tensor:
-        logits = (output @ unembedding).float() if output.dtype == torch.bfloat16 else output @ unembedding
-        losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten(), reduction="sum")
+        losses = torch.nn.functional.cross_entropy(logits(output).flatten(0, 1), windows[:, 1:].flatten(), reduction="sum")
         return losses / tokens
 
-    return Feed(inputs, objective)
+    def ends(output: Tensor) -> tuple[Tensor, Tensor]:
+        here, following = windows[:, :-1], windows[:, 1:]
+        error = torch.softmax(logits(output).double(), -1) - torch.nn.functional.one_hot(following, text.VOCABULARY)
+        same_byte = (here[:, :, None] == here[:, None, :]).double()
+        return same_byte, error @ error.mT / (width * tokens**2)
+
+    return Feed(inputs, objective, ends)
 
 
 SOURCES: dict[str, Callable[[Configuration, Draws], Feed]] = {"isotropic": isotropic, "text": real_text}

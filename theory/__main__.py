@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 
+from theory.boundary import read as read_boundaries
 from theory.commands import (
     SCHEMA,
     Parser,
@@ -31,6 +32,8 @@ def main() -> None:
     deriving.add_argument("--json", action="store_true", help="print one JSON object")
     predicting = commands.add_parser("predict", help="a quantity layer by layer, for one configuration")
     add_configuration(predicting)
+    predicting.add_argument("--boundary", metavar="FILE", help="input and output moments that measure --boundary wrote")
+    predicting.add_argument("--infinite-width", action="store_true", help="leave all terms of order 1/width out")
     arguments = parser.parse_args()
     {"list": _list, "derive": _derive, "predict": _predict}[arguments.command](arguments)
 
@@ -63,7 +66,8 @@ def _predict(arguments: argparse.Namespace) -> None:
     from theory.quantities import quantity
 
     cell = configuration(arguments)
-    rows = quantity(arguments.quantity).predict(cell)
+    boundaries = read_boundaries(arguments.boundary) if arguments.boundary else ()
+    rows = quantity(arguments.quantity).predict(cell, boundaries, arguments.infinite_width)
     if arguments.json:
         print(rows_as_json(cell, arguments.quantity, rows))
         return

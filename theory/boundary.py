@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,8 +47,29 @@ class Boundary:
             raise InvalidInput(f"the boundary has {len(self.inputs)} tokens, not {tokens}: give --tokens {len(self.inputs)}")
 
 
+def write(path: str, boundaries: Sequence[Boundary]) -> None:
+    """Write boundaries of one size to a file, whole or not at all.
+
+    Raises:
+        OSError: no space, no permission.
+    """
+    target = Path(path)
+    unfinished = target.with_name(target.name + ".part")
+    try:
+        with unfinished.open("wb") as file:
+            np.savez(
+                file,
+                inputs=np.stack([ends.inputs for ends in boundaries]),
+                gradients=np.stack([ends.gradients for ends in boundaries]),
+            )
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
 def read(path: str) -> tuple[Boundary, ...]:
-    """The boundaries of a file that ``measure --boundary`` wrote: arrays ``inputs`` and ``gradients``, (sequences, tokens, tokens).
+    """The boundaries of a file that ``measure --boundary`` wrote: arrays ``inputs`` and
+    ``gradients``, (sequences, tokens, tokens).
 
     Raises:
         InvalidInput: not such a file.

@@ -12,7 +12,6 @@ import numpy as np
 from theory.algebra import Norm, Stream
 from theory.boundary import Boundary
 from theory.configuration import Configuration
-from theory.errors import InvalidInput
 from theory.finite_width.gradients import Memory, backward, output_factor
 from theory.finite_width.lengths import Lengths
 from theory.finite_width.paths import paths, sublayer_node
@@ -71,9 +70,7 @@ class Profile:
 
 
 @lru_cache(maxsize=64)
-def profile(
-    configuration: Configuration, tokens: int, boundary: Boundary | None = None, infinite_width: bool = False
-) -> Profile:
+def profile(configuration: Configuration, tokens: int, boundary: Boundary | None = None, infinite_width: bool = False) -> Profile:
     """Propagate second moments of the inputs forward and of the output's gradient backward.
 
     Terms of first order in 1/width are kept for variants of one stream; several streams are predicted at infinite width.

@@ -76,7 +76,9 @@ class Lengths:
         relative = self.squares / np.multiply.outer(length, length)
         own = np.diagonal(relative)
         with_lengths = self.products / length[:, None]
-        cosine = moments / root * (1 + 3 / 8 * np.add.outer(own, own) + relative / 4) - (with_lengths + with_lengths.T) / (2 * root)
+        cosine = moments / root * (1 + 3 / 8 * np.add.outer(own, own) + relative / 4) - (with_lengths + with_lengths.T) / (
+            2 * root
+        )
         np.fill_diagonal(cosine, 1.0)
         return cosine
 

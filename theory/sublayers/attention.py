@@ -56,9 +56,7 @@ class AppliedAttention(Applied):
         """Through values, queries and keys; the three are uncorrelated (an odd number of W_V, W_O, or W_Q, W_K between them)."""
         v, patterns = self._weights.variances, self._patterns
         through = (
-            patterns.values(gradient)
-            + v["WQ"] * v["WK"] * patterns.at_queries(gradient)
-            + v["WK"] * patterns.at_keys(gradient)
+            patterns.values(gradient) + v["WQ"] * v["WK"] * patterns.at_queries(gradient) + v["WK"] * patterns.at_keys(gradient)
         )
         return v["WV"] * v["WO"] * through.mean(axis=0)
 

@@ -47,9 +47,10 @@ def sign_steps(configuration: Configuration, step: PathStep) -> dict[str, SignSt
 def _single(configuration: Configuration, step: PathStep) -> dict[str, SignStep]:
     """sign(a) sign(δ)ᵀ is exactly rank one."""
     activation, variance = step.maps.activation, float(step.first_variances[0, 0])
-    slope, square, cube = (
-        activation.expectation(lambda z, k=k: np.abs(activation.derivative(z)) ** k, variance) for k in (1, 2, 3)
-    )
+    def slope_moment(power: int) -> float:
+        return activation.expectation(lambda z: np.abs(activation.derivative(z)) ** power, variance)
+
+    slope, square, cube = (slope_moment(power) for power in (1, 2, 3))
     left, expansion = sqrt(1 - 2 / pi), configuration.expansion
     entering = configuration.width * ALONG * sqrt(float(step.moments[0, 0]))
     overlap = cube / (square * slope)
