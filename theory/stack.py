@@ -12,7 +12,6 @@ import numpy as np
 from theory.algebra import Norm, Stream
 from theory.boundary import Boundary
 from theory.configuration import Configuration
-from theory.errors import InvalidInput
 from theory.finite_width.gradients import Memory, backward, output_factor
 from theory.finite_width.lengths import Lengths
 from theory.finite_width.paths import paths, sublayer_node
@@ -71,9 +70,7 @@ class Profile:
 
 
 @lru_cache(maxsize=64)
-def profile(
-    configuration: Configuration, tokens: int, boundary: Boundary | None = None, infinite_width: bool = False
-) -> Profile:
+def profile(configuration: Configuration, tokens: int, boundary: Boundary | None = None, infinite_width: bool = False) -> Profile:
     """Propagate second moments of the inputs forward and of the output's gradient backward.
 
     Terms of first order in 1/width are kept for variants of one stream; several streams are predicted at infinite width.
@@ -110,9 +107,9 @@ class _Stack:
             state, scatter = forward[-1], lengths[-1]
             walked.append([])
             for index in range(len(self.configuration.maps)):
-                walked[-1].append(self._forward(index, layer, state, scatter))
-                step, _, scatter = walked[-1][-1]
-                state = step.outgoing()
+                step, applied, onward = self._forward(index, layer, state, scatter)
+                walked[-1].append((step, applied, scatter))
+                state, scatter = step.outgoing(), onward
             forward.append(state)
             lengths.append(scatter)
 
@@ -126,8 +123,7 @@ class _Stack:
             steps = []
             for index, (walk, applied, scatter) in reversed(list(enumerate(block))):
                 after, gradient, memory = self._backward(index, walk, applied, gradient, before := memory)
-                ((_, at_branch),) = after.at_sublayers.items()
-                received = self._at_layer({("x", "x"): at_branch}, before, scatter, walk.outgoing())["x", "x"]
+                received = self._received(walk, after, before, scatter)
                 steps.append(SublayerStep(self.configuration.maps[index], self.weights[index], applied, walk, after, received))
             gradients.append(self._at_layer(gradient, memory, lengths[layer - 1], forward[layer - 1]))
             blocks.append(tuple(reversed(steps)))
@@ -174,6 +170,13 @@ class _Stack:
         fluctuations = self._fluctuations(index, walk)
         after, moment, memory = backward(walk, gradient["x", "x"], memory, applied, fluctuations, self.configuration.width)
         return after, {("x", "x"): moment}, memory
+
+    def _received(self, walk: Walk, after: Backward, memory: Memory, lengths: Lengths) -> Array:
+        """∂𝓛/∂F averaged over the lengths with which x arrives; over those that the step adds, `backward` has averaged."""
+        ((_, at_branch),) = after.at_sublayers.items()
+        if not self.finite or (p := paths(walk)).pinned:
+            return at_branch
+        return self._at_layer({("x", "x"): at_branch}, memory, lengths.handed_on(p), walk.outgoing())["x", "x"]
 
     def _at_layer(self, gradient: Moments, memory: Memory, lengths: Lengths, stream: Moments) -> Moments:
         """Average over the lengths with which the stream arrives here."""

@@ -41,12 +41,13 @@ class Lengths:
             length: d · Var|u|²/E[|u|²]² of the sublayer.
             width: d.
         """
+        kept, added = self.handed_on(step), fresh(step, length, width)
+        return Lengths(kept.squares + added.squares, kept.products + added.products)
+
+    def handed_on(self, step: Paths) -> Lengths:
+        """What of y's scatter is x's."""
         kept = step.alpha if step.normalised else np.sqrt(step.lengths / np.diagonal(step.stream))
-        added = fresh(step, length, width)
-        return Lengths(
-            np.multiply.outer(kept**2, kept**2) * self.squares + added.squares,
-            np.multiply.outer(kept**3, kept) * self.products + added.products,
-        )
+        return Lengths(np.multiply.outer(kept**2, kept**2) * self.squares, np.multiply.outer(kept**3, kept) * self.products)
 
     def normalised(self, moments: Array) -> Array:
         """E[x_i·x_j/(|x_i||x_j|)] from the mean second moments, (tokens, tokens).
@@ -59,7 +60,9 @@ class Lengths:
         relative = self.squares / np.multiply.outer(length, length)
         own = np.diagonal(relative)
         with_lengths = self.products / length[:, None]
-        cosine = moments / root * (1 + 3 / 8 * np.add.outer(own, own) + relative / 4) - (with_lengths + with_lengths.T) / (2 * root)
+        cosine = moments / root * (1 + 3 / 8 * np.add.outer(own, own) + relative / 4) - (with_lengths + with_lengths.T) / (
+            2 * root
+        )
         np.fill_diagonal(cosine, 1.0)
         return cosine
 

@@ -39,7 +39,7 @@ class Attention(SublayerMaps):
 
     def fluctuations(self, variance: float, expansion: int) -> Fluctuations:
         """Those of W_O W_V, which is all that is left of attention where tokens are alike."""
-        return Fluctuations(length=4.0, coupling=0.0, conditioned=1.0, degree=1.0, alignment=1.0)
+        return Fluctuations(length=4.0, coupling=0.0, conditioned=1.0, degree=1.0, alignment=1.0, along=1.0)
 
 
 class AppliedAttention(Applied):
@@ -56,9 +56,7 @@ class AppliedAttention(Applied):
         """Through values, queries and keys; the three are uncorrelated (an odd number of W_V, W_O, or W_Q, W_K between them)."""
         v, patterns = self._weights.variances, self._patterns
         through = (
-            patterns.values(gradient)
-            + v["WQ"] * v["WK"] * patterns.at_queries(gradient)
-            + v["WK"] * patterns.at_keys(gradient)
+            patterns.values(gradient) + v["WQ"] * v["WK"] * patterns.at_queries(gradient) + v["WK"] * patterns.at_keys(gradient)
         )
         return v["WV"] * v["WO"] * through.mean(axis=0)
 

@@ -62,10 +62,10 @@ def _fluctuations(phi: Activation, variance: float, expansion: int) -> Fluctuati
     mixed = phi.expectation(lambda z: (phi.value(z) * phi.derivative(z)) ** 2, variance) / (square * slope)
     along = phi.expectation(lambda z: phi.value(z) * phi.derivative(z) * z, variance)
     moved = phi.expectation(lambda z: (phi.derivative(z) * z) ** 2, variance)
-    degree, alignment = along / square, along**2 / (square * moved)
+    of_argument = (along / square, along**2 / (square * moved), moved / (variance * slope))
     if expansion:
-        return Fluctuations(2 + (fourth - 1) / expansion, (mixed - 1) / expansion, mixed / expansion, degree, alignment)
-    return Fluctuations(fourth - 1, mixed - 1, mixed - 1, degree, alignment)
+        return Fluctuations(2 + (fourth - 1) / expansion, (mixed - 1) / expansion, mixed / expansion, *of_argument)
+    return Fluctuations(fourth - 1, mixed - 1, mixed - 1, *of_argument)
 
 
 class AppliedTokenWise(Applied):
