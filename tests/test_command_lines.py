@@ -87,7 +87,14 @@ def test_predict_and_measure_in_processes_answer_alike() -> None:
     assert all(row["low"] < row["mean"] < row["high"] for row in measured["rows"])
 
 
-QUANTITIES = ["stream-gradient", "parameter-gradient", "stream-moment", "token-cosine", "gradient-cosine"]
+QUANTITIES = [
+    "stream-gradient",
+    "output-matrix-gradient",
+    "parameter-gradient",
+    "stream-moment",
+    "token-cosine",
+    "gradient-cosine",
+]
 
 
 @pytest.mark.parametrize("quantity", QUANTITIES)
@@ -98,10 +105,10 @@ def test_both_sides_answer_every_quantity(quantity: str, run: InProcess) -> None
         run("empirical", "measure", *flags, "--seeds", "4", "--dtype", "float32"),
     )
     assert predicted[0] == measured[0] == 0
-    rows = [json.loads(answer[1])["rows"] for answer in (predicted, measured)]
-    assert (
-        [row["layer"] for row in rows[0]] == [row["layer"] for row in rows[1]] == list(range(quantity.startswith("parameter"), 4))
-    )
+    rows = [[(row["layer"], row.get("matrix")) for row in json.loads(answer[1])["rows"]] for answer in (predicted, measured)]
+    matrices = [f"relu.{matrix}" for matrix in ("W1", "W2")] if quantity == "parameter-gradient" else [None]
+    layers = range(quantity.endswith("matrix-gradient") or quantity == "parameter-gradient", 4)
+    assert rows[0] == rows[1] == [(layer, matrix) for layer in layers for matrix in matrices]
 
 
 @pytest.mark.parametrize("init", INITIALISATIONS)

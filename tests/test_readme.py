@@ -39,12 +39,12 @@ def test_the_examples_law_is_the_one_derived_by_hand(tmp_path: Path) -> None:
 
 def test_the_example_measures_as_predicted(tmp_path: Path) -> None:
     cell = Configuration(load(str(example(tmp_path))), ("tanh",), depth=6, width=128, tokens=2)
-    predicted = quantity("stream-gradient").predicted(cell)
+    predicted, limit = (quantity("stream-gradient").predicted(cell, infinite_width=infinite) for infinite in (False, True))
     chi = (1 + 0.4644029024482683 / 4) / (1 + 0.39429449039784126 / 4)  # E tanh'², E tanh² by scipy.integrate.quad
-    assert np.allclose(predicted, chi ** np.arange(6, -1, -1), rtol=1e-9)
+    assert np.allclose(limit, chi ** np.arange(6, -1, -1), rtol=1e-9)
     readings = Ensemble(Cell(cell, engine="matrix-free"), device_named("cpu")).extend(800).values["stream-gradient"]
     found = mean_interval(readings, level=0.999)
-    assert np.all((found.low < predicted * 1.02) & (predicted * 0.98 < found.high))
+    assert np.all((found.low < predicted * 1.01) & (predicted * 0.99 < found.high))
 
 
 def test_the_commands_are_tox_environments() -> None:

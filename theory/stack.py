@@ -107,9 +107,9 @@ class _Stack:
             state, scatter = forward[-1], lengths[-1]
             walked.append([])
             for index in range(len(self.configuration.maps)):
-                walked[-1].append(self._forward(index, layer, state, scatter))
-                step, _, scatter = walked[-1][-1]
-                state = step.outgoing()
+                step, applied, onward = self._forward(index, layer, state, scatter)
+                walked[-1].append((step, applied, scatter))
+                state, scatter = step.outgoing(), onward
             forward.append(state)
             lengths.append(scatter)
 
@@ -123,8 +123,7 @@ class _Stack:
             steps = []
             for index, (walk, applied, scatter) in reversed(list(enumerate(block))):
                 after, gradient, memory = self._backward(index, walk, applied, gradient, before := memory)
-                ((_, at_branch),) = after.at_sublayers.items()
-                received = self._at_layer({("x", "x"): at_branch}, before, scatter, walk.outgoing())["x", "x"]
+                received = self._received(walk, after, before, scatter)
                 steps.append(SublayerStep(self.configuration.maps[index], self.weights[index], applied, walk, after, received))
             gradients.append(self._at_layer(gradient, memory, lengths[layer - 1], forward[layer - 1]))
             blocks.append(tuple(reversed(steps)))
@@ -171,6 +170,13 @@ class _Stack:
         fluctuations = self._fluctuations(index, walk)
         after, moment, memory = backward(walk, gradient["x", "x"], memory, applied, fluctuations, self.configuration.width)
         return after, {("x", "x"): moment}, memory
+
+    def _received(self, walk: Walk, after: Backward, memory: Memory, lengths: Lengths) -> Array:
+        """∂𝓛/∂F averaged over the lengths with which x arrives; over those that the step adds, `backward` has averaged."""
+        ((_, at_branch),) = after.at_sublayers.items()
+        if not self.finite or (p := paths(walk)).pinned:
+            return at_branch
+        return self._at_layer({("x", "x"): at_branch}, memory, lengths.handed_on(p), walk.outgoing())["x", "x"]
 
     def _at_layer(self, gradient: Moments, memory: Memory, lengths: Lengths, stream: Moments) -> Moments:
         """Average over the lengths with which the stream arrives here."""

@@ -69,7 +69,8 @@ def backward(
     entering = entering - memory.alignment / (2 * width) if p.pinned else entering
     alignment = np.zeros_like(memory.alignment) if p.pinned else memory.alignment
     tied = (1 - alignment) * p.branch_share  # E(h·u)² = |h|²|u|²/d · (1 − tied): less than by chance
-    lost = fluctuations.conditioned * tied + (1.0 if p.normalised else fluctuations.alignment * tied)
+    along = fluctuations.along * (1 - fluctuations.alignment * tied)  # squared part along the argument, 1 by chance
+    lost = fluctuations.conditioned * tied + (1.0 if p.normalised else 1 - along)
     branch = 1 + (response * fluctuations.coupling * p.branch_share - lost) / (2 * width)
 
     result = step.backward({("x", "x"): gradient * _pairs(entering)}, lambda _, g: applied.backward(g) * _pairs(branch))
@@ -84,9 +85,20 @@ def backward(
     else:
         crossed = fluctuations.degree * p.alpha**2 * tied / width
         incoming = incoming - shared * np.sqrt(np.multiply.outer(crossed, crossed))
-        aligned = alignment * own * p.lengths / np.diagonal(p.stream) + p.alpha**2 * tied * rest
+        aligned = _aligned(p, alignment, fluctuations) * own + p.alpha**2 * tied * rest
         response = response * (p.direct_share + fluctuations.degree * p.branch_share)
     return result, incoming, Memory(aligned / np.diagonal(incoming), response)
+
+
+def _aligned(p: Paths, alignment: Array, fluctuations: Fluctuations) -> Array:
+    """d·E(g·x)²/|x|² per |h|²: g·x = h·(αx + βJx), of which (direct + degree·branch)/|y| lies along y.
+
+    A homogeneous F has Jx = u, so that g·x = h·y.
+    """
+    direct, branch = np.diagonal(p.direct), np.diagonal(p.branch)
+    moved = direct + branch * fluctuations.degree**2 / fluctuations.alignment
+    along = (direct + branch * fluctuations.degree) ** 2 / p.lengths
+    return (moved - (1 - alignment) * along) / np.diagonal(p.stream)
 
 
 def _through_branch(applied: Applied, gradient: Array) -> tuple[Array, Array]:

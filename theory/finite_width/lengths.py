@@ -44,13 +44,15 @@ class Lengths:
             applied, fluctuations: the sublayer.
             width: d.
         """
+        kept, (squares, products) = self.handed_on(step), fresh(step, fluctuations.length, width)
+        purity = self._purity(step, applied, fluctuations, width)
+        return Lengths(kept.squares + squares, kept.products + products, purity)
+
+    def handed_on(self, step: Paths) -> Lengths:
+        """What of y's scatter is x's."""
         kept = step.alpha if step.normalised else np.sqrt(step.lengths / np.diagonal(step.stream))
-        squares, products = fresh(step, fluctuations.length, width)
-        return Lengths(
-            np.multiply.outer(kept**2, kept**2) * self.squares + squares,
-            np.multiply.outer(kept**3, kept) * self.products + products,
-            self._purity(step, applied, fluctuations, width),
-        )
+        squares, products = np.multiply.outer(kept**2, kept**2), np.multiply.outer(kept**3, kept)
+        return Lengths(squares * self.squares, products * self.products, self.purity)
 
     def _purity(self, step: Paths, applied: Applied, fluctuations: Fluctuations, width: int) -> float:
         """Differences e' = αe + β(u − ū). What of u is linear in e keeps the overlaps that there are, all else is fresh.
@@ -76,9 +78,8 @@ class Lengths:
         relative = self.squares / np.multiply.outer(length, length)
         own = np.diagonal(relative)
         with_lengths = self.products / length[:, None]
-        cosine = moments / root * (1 + 3 / 8 * np.add.outer(own, own) + relative / 4) - (with_lengths + with_lengths.T) / (
-            2 * root
-        )
+        scattered = 1 + 3 / 8 * np.add.outer(own, own) + relative / 4
+        cosine = (moments * scattered - (with_lengths + with_lengths.T) / 2) / root
         np.fill_diagonal(cosine, 1.0)
         return cosine
 

@@ -104,7 +104,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Fluctuations:
-    """How one sublayer fluctuates at finite width d, to first order in 1/d, for one token (`theory.finite_size`).
+    """How one sublayer fluctuates at finite width d, to first order in 1/d, for one token (`theory.finite_width`).
 
     With u = F(a), J its Jacobian, h an independent isotropic vector:
 
@@ -114,6 +114,7 @@ class Fluctuations:
         conditioned: d times what |Jᵀh|² loses, relatively, if h is orthogonal to u (above the first matrix).
         degree: E[u·Ja]/E|u|²: the degree of homogeneity.
         alignment: E[u·Ja]²/(E|u|² E|Ja|²).
+        along: d · E(a·Jᵀh)²/(|a|² E|Jᵀh|²): 1 where F is homogeneous.
         slopes: what the factors of J add to τ((JJᵀ)²)/τ(JJᵀ)² beyond the 3 of two Gaussian matrices.
     """
 
@@ -122,6 +123,7 @@ class Fluctuations:
     conditioned: float
     degree: float
     alignment: float
+    along: float
     slopes: float
 
 

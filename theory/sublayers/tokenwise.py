@@ -61,11 +61,11 @@ def _fluctuations(phi: Activation, variance: float, expansion: int) -> Fluctuati
     along = phi.expectation(lambda z: phi.value(z) * phi.derivative(z) * z, variance)
     moved = phi.expectation(lambda z: (phi.derivative(z) * z) ** 2, variance)
     slopes = phi.expectation(lambda z: phi.derivative(z) ** 4, variance) / slope**2
-    degree, alignment = along / square, along**2 / (square * moved)
+    of_argument = (along / square, along**2 / (square * moved), moved / (variance * slope))
     if expansion:
         length, coupling, conditioned = 2 + (fourth - 1) / expansion, (mixed - 1) / expansion, mixed / expansion
-        return Fluctuations(length, coupling, conditioned, degree, alignment, slopes / expansion - 1)
-    return Fluctuations(fourth - 1, mixed - 1, mixed - 1, degree, alignment, slopes - 2)
+        return Fluctuations(length, coupling, conditioned, *of_argument, slopes / expansion - 1)
+    return Fluctuations(fourth - 1, mixed - 1, mixed - 1, *of_argument, slopes - 2)
 
 
 class AppliedTokenWise(Applied):
