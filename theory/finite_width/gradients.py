@@ -8,7 +8,7 @@ import numpy as np
 
 from theory.algebra import Norm, walk
 from theory.finite_width.lengths import fresh
-from theory.finite_width.paths import paths
+from theory.finite_width.paths import Paths, paths
 from theory.propagation import Backward, Walk
 from theory.sublayers.base import Applied, Fluctuations
 

@@ -47,6 +47,7 @@ def sign_steps(configuration: Configuration, step: PathStep) -> dict[str, SignSt
 def _single(configuration: Configuration, step: PathStep) -> dict[str, SignStep]:
     """sign(a) sign(δ)ᵀ is exactly rank one."""
     activation, variance = step.maps.activation, float(step.first_variances[0, 0])
+
     def slope_moment(power: int) -> float:
         return activation.expectation(lambda z: np.abs(activation.derivative(z)) ** power, variance)
 
