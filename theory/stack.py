@@ -95,7 +95,7 @@ class _Stack:
 
     def __init__(self, configuration: Configuration, finite: bool) -> None:
         self.configuration, self.finite = configuration, finite
-        self.generator = np.random.default_rng(_SEED)
+        self.generator = np.random.Generator(np.random.SFC64(_SEED))
         self.weights = [configuration.weights(maps) for maps in configuration.maps]
 
     def profile(self, ends: Boundary) -> Profile:
@@ -174,7 +174,7 @@ class _Stack:
     def _received(self, walk: Walk, after: Backward, memory: Memory, lengths: Lengths) -> Array:
         """∂𝓛/∂F averaged over the lengths with which x arrives; over those that the step adds, `backward` has averaged."""
         ((_, at_branch),) = after.at_sublayers.items()
-        if not self.finite or (p := paths(walk)).pinned:
+        if not self.finite or (p := paths(walk)).of.pinned:
             return at_branch
         return self._at_layer({("x", "x"): at_branch}, memory, lengths.handed_on(p), walk.outgoing())["x", "x"]
 

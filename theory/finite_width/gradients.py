@@ -63,22 +63,22 @@ def backward(
         The gradients at the step's nodes, the second moments at the incoming stream, and their memory.
     """
     p = paths(step)
-    response = np.full(len(gradient), -1.0) if p.pinned else memory.response
+    response = np.full(len(gradient), -1.0) if p.of.pinned else memory.response
     variance = np.diagonal(fresh(p, fluctuations.length, width)[0]) / p.lengths**2
     entering = 1 + response * (response - 1) / 4 * variance
-    entering = entering - memory.alignment / (2 * width) if p.pinned else entering
-    alignment = np.zeros_like(memory.alignment) if p.pinned else memory.alignment
+    entering = entering - memory.alignment / (2 * width) if p.of.pinned else entering
+    alignment = np.zeros_like(memory.alignment) if p.of.pinned else memory.alignment
     tied = (1 - alignment) * p.branch_share  # E(h·u)² = |h|²|u|²/d · (1 − tied): less than by chance
     along = fluctuations.along * (1 - fluctuations.alignment * tied)  # squared part along the argument, 1 by chance
-    lost = fluctuations.conditioned * tied + (1.0 if p.normalised else 1 - along)
+    lost = fluctuations.conditioned * tied + (1.0 if p.of.normalised else 1 - along)
     branch = 1 + (response * fluctuations.coupling * p.branch_share - lost) / (2 * width)
 
     result = step.backward({("x", "x"): gradient * _pairs(entering)}, lambda _, g: applied.backward(g) * _pairs(branch))
-    at_sum = result.moment(p.sum)
+    at_sum = result.moment(p.of.sum)
     incoming = result.incoming(("x",))["x", "x"]
     shared, rest = _through_branch(applied, at_sum)
     own = np.diagonal(at_sum)
-    if p.normalised:
+    if p.of.normalised:
         through = p.alpha**2 * own
         aligned = p.alpha**2 * (1 - (1 - alignment) * p.direct_share) * own
         response = response * p.direct_share - 1 + through / np.diagonal(incoming)

@@ -50,7 +50,7 @@ class Lengths:
 
     def handed_on(self, step: Paths) -> Lengths:
         """What of y's scatter is x's."""
-        kept = step.alpha if step.normalised else np.sqrt(step.lengths / np.diagonal(step.stream))
+        kept = step.alpha if step.of.normalised else np.sqrt(step.lengths / np.diagonal(step.stream))
         squares, products = np.multiply.outer(kept**2, kept**2), np.multiply.outer(kept**3, kept)
         return Lengths(squares * self.squares, products * self.products, self.purity)
 
@@ -95,7 +95,7 @@ def fresh(step: Paths, length: float, width: int) -> tuple[Array, Array]:
     Cov(u_i·u_j, u_i·u_i) = 2 F_ij F_ii/d for one Gaussian matrix; ``length`` stands for that 2.
     """
     direct, branch = step.direct, step.branch
-    own = 0.0 if step.branch_pinned else length
+    own = 0.0 if step.of.branch_pinned else length
     squares = 4 * direct * branch + own * branch**2
     of_direct, of_branch = np.diagonal(direct)[:, None], np.diagonal(branch)[:, None]
     products = 2 * (of_direct * branch + direct * of_branch) + own * of_branch * branch
@@ -115,5 +115,7 @@ def _linear_share(step: Paths, applied: Applied) -> float:
         return 0.0
     kernel, count = applied.backward(np.ones_like(step.branch)), len(step.branch)
     slope = float(kernel.sum() - np.trace(kernel)) / (count * (count - 1))
-    entering = _difference(step.stream) / float(np.diagonal(step.stream).mean()) if step.normalised else _difference(step.stream)
+    entering = (
+        _difference(step.stream) / float(np.diagonal(step.stream).mean()) if step.of.normalised else _difference(step.stream)
+    )
     return min(1.0, slope * float((step.beta**2).mean()) * entering / differences)

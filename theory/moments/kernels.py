@@ -47,9 +47,10 @@ def _kernel(activation: Activation, moments: Array, derivative: bool) -> Array:
     cosine = np.clip(moments / scale, -1.0, 1.0)
     if activation.slopes is not None:
         return _piecewise_kernel(activation, scale, cosine, derivative)
-    coefficients = np.stack([_hermite(activation, float(v), derivative) for v in variance])
-    off_diagonal = _mehler(coefficients, cosine)
-    exact = np.array([activation.moments(float(v))[int(derivative)] for v in variance])
+    distinct, which = np.unique(variance, return_inverse=True)
+    coefficients = np.stack([_hermite(activation, float(v), derivative) for v in distinct])
+    off_diagonal = _mehler(coefficients, which, cosine)
+    exact = np.array([activation.moments(float(v))[int(derivative)] for v in distinct])[which]
     np.fill_diagonal(off_diagonal, exact)
     return off_diagonal
 
@@ -85,8 +86,12 @@ def _hermite_basis() -> Array:
     return np.stack(rows)
 
 
-def _mehler(coefficients: Array, cosine: Array) -> Array:
+def _mehler(coefficients: Array, which: Array, cosine: Array) -> Array:
+    """Σ_k a_k(i) a_k(j) c_ij^k by Horner's rule, without the orders whose squares no double can see."""
+    order = int(np.nonzero(np.abs(coefficients).max(axis=0) > 1e-10)[0].max(initial=0)) + 1
     total = np.zeros_like(cosine)
-    for k in range(coefficients.shape[1] - 1, -1, -1):
-        total = total * cosine + np.multiply.outer(coefficients[:, k], coefficients[:, k])
+    for k in range(order - 1, -1, -1):
+        of_order = coefficients[:, k]
+        weight = of_order[0] ** 2 if len(of_order) == 1 else np.multiply.outer(of_order[which], of_order[which])
+        total = total * cosine + weight
     return total

@@ -99,7 +99,7 @@ class Surroundings:
 
     def points(self, tokens: int) -> int:
         """How many points a quadrature over attention patterns takes: rows and layers average too."""
-        return max(8, -(-1024 // tokens), -(-98_304 // (tokens * self.depth)))
+        return max(8, -(-512 // tokens), -(-98_304 // (tokens * self.depth)))
 
 
 @dataclass(frozen=True)

@@ -74,18 +74,32 @@ def sample(moments: Array, weights: Weights, around: Surroundings) -> Patterns:
     if around.freedom is None:
         gram = np.broadcast_to(moments, (count, tokens, tokens))
         queries, keys = variances["WQ"] * moments + bias, moments
-        logits = _root(queries) @ draw.standard_normal((count, tokens, tokens)) @ _root(moments).T
+        logits = _root(queries) @ _normal(draw, count, tokens, tokens) @ _root(moments).T
     else:
         x = _root(moments) @ _wishart_root(draw, count, tokens, around.freedom)
         if around.fixed_lengths:
             x = x * (np.sqrt(np.diagonal(moments)) / np.linalg.norm(x, axis=2))[:, :, None]
-        gram, size = x @ _t(x), around.head_width
-        q = np.sqrt(variances["WQ"]) * x @ draw.standard_normal((count, x.shape[2], size))
-        q = q + np.sqrt(bias) * draw.standard_normal((count, 1, size)) if bias else q
-        k = x @ draw.standard_normal((count, x.shape[2], size))
-        logits, queries, keys = q @ _t(k) / np.sqrt(size), q @ _t(q) / size, k @ _t(k) / size
+        gram = x @ _t(x)
+        # A query's bias is one more token that only W_Q sees.
+        seen = np.sqrt(variances["WQ"]) * x
+        seen = np.concatenate([seen, np.full((count, tokens, 1), np.sqrt(bias))], axis=2) if bias else seen
+        logits, queries, keys = _head(draw, seen, x, around.head_width)
     # The key's bias adds the same to a whole row of logits and drops out of the softmax.
     return Patterns(_softmax(np.sqrt(variances["WK"]) * logits, around.causal), gram, queries, keys)
+
+
+def _head(draw: np.random.Generator, seen: Array, x: Array, size: int) -> tuple[Array, Array, Array]:
+    """Logits QKᵀ/√d_h and the Gram matrices QQᵀ/d_h, KKᵀ/d_h of Q = ``seen`` G, K = ``x`` G', of d_h Gaussian columns.
+
+    In a basis of G's rows G is triangular (Bartlett 1933), G' is Gaussian there, and a Wishart matrix of its own beyond.
+    """
+    count, rows, columns = len(x), seen.shape[2], x.shape[2]
+    if size <= rows:
+        q, k = seen @ _normal(draw, count, rows, size), x @ _normal(draw, count, columns, size)
+        return q @ _t(k) / np.sqrt(size), q @ _t(q) / size, k @ _t(k) / size
+    q, k = seen @ _bartlett(draw, count, rows, size), x @ _normal(draw, count, columns, rows)
+    beyond = x @ _wishart_root(draw, count, columns, size - rows) * np.sqrt(size - rows)
+    return q @ _t(k) / np.sqrt(size), q @ _t(q) / size, (k @ _t(k) + beyond @ _t(beyond)) / size
 
 
 def _softmax(logits: Array, causal: bool) -> Array:
@@ -102,22 +116,30 @@ def _root(moments: Array) -> Array:
 
 
 def _wishart_root(draw: np.random.Generator, count: int, tokens: int, freedom: float) -> Array:
-    """T with E T Tᵀ = 1 and ν·T Tᵀ Wishart of ν degrees of freedom, triangular where it can be (Bartlett 1933).
+    """T with E T Tᵀ = 1 and ν·T Tᵀ Wishart of ν degrees of freedom.
 
     Below ``tokens`` degrees of freedom: ⌈ν⌉ Gaussian columns, the last one lighter, of participation ratio ν.
     """
     if freedom > tokens:
-        root = np.tril(draw.standard_normal((count, tokens, tokens)), -1)
-        diagonal = np.arange(tokens)
-        root[:, diagonal, diagonal] = np.sqrt(draw.chisquare(freedom - diagonal, (count, tokens)))
-        return root / np.sqrt(freedom)
+        return _bartlett(draw, count, tokens, freedom) / np.sqrt(freedom)
     columns = int(np.ceil(freedom))
     whole = columns - 1
     # The lighter root of (whole + w)² = ν (whole + w²), w the last column's squared weight.
     discriminant = whole * (whole - (freedom - 1) * (freedom - whole))
     last = (whole - np.sqrt(discriminant)) / (freedom - 1) if columns > 1 else 1.0
     squares = np.append(np.ones(whole), last)
-    return draw.standard_normal((count, tokens, columns)) * np.sqrt(squares / squares.sum())
+    return _normal(draw, count, tokens, columns) * np.sqrt(squares / squares.sum())
+
+
+def _bartlett(draw: np.random.Generator, count: int, tokens: int, freedom: float) -> Array:
+    """Lower triangular T with T Tᵀ Wishart of ``freedom`` ≥ ``tokens`` degrees of freedom (Bartlett 1933)."""
+    root, diagonal = np.tril(_normal(draw, count, tokens, tokens), -1), np.arange(tokens)
+    root[:, diagonal, diagonal] = np.sqrt(draw.chisquare(freedom - diagonal, (count, tokens)))
+    return root
+
+
+def _normal(draw: np.random.Generator, *shape: int) -> Array:
+    return draw.standard_normal(shape, dtype=np.float32).astype(float)  # single precision is drawn twice as fast
 
 
 def _t(matrices: Array) -> Array:
