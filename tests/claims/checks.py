@@ -10,33 +10,33 @@ from empirical.estimands import depth_exponent, held_out, log_ratio, log_relativ
 from empirical.verdicts import Band, Verdict
 from tests.claims.declaration import SUPPORTED, Check, Whose
 from tests.claims.sweeps import Sweep
-from theory.finite_width.allowance import allowance
+from theory.finite_width.allowance import allowance, correction
 from theory.variants import load
 
 RESOLUTION = 0.05
 """Relative size of effect that a comparison with a law is to resolve."""
 
 
-def law_band(sweep: Sweep, depth: int) -> Band:
-    """Band of measured over predicted: the resolution plus the finite-size term, either way."""
+def law_band(sweep: Sweep, depth: int, resolution: float = RESOLUTION) -> Band:
+    """Band of measured over predicted: the resolution plus what is left out of the prediction, either way."""
     configuration = sweep.configuration(depth)
     terms = allowance(configuration)
-    whose = ""
-    if terms is None:
-        terms = allowance(replace(configuration, variant=load("post-ln")))
-        whose = ", with Post-LN's V (not derived for this variant)"
-    if terms is None:
-        raise ValueError(f"no finite-size term is known for {sweep.name}")
-    finite = float(terms.max())
-    width = 1 + RESOLUTION + finite
-    reason = (
-        f"finite width: singular values and stream length (2 Σ V/d + v, theory/finite_size.py) = {finite:.3f} at d = {sweep.width}{whose}; "
-        f"plus {RESOLUTION}, the effect to be resolved"
-    )
+    if terms is not None:
+        what = "terms of order 1/width² that the prediction leaves out (e² + 1/d, theory/finite_width/allowance.py)"
+        finite = float(terms.max())
+    else:
+        first = correction(replace(configuration, variant=load("post-ln")))
+        assert first is not None
+        finite = float(np.abs(first).max()) + 1 / configuration.width
+        what = "terms of order 1/width, which are not derived for several streams: Post-LN's, for the same sublayers"
+    width = 1 + resolution + finite
+    reason = f"finite width: {what} = {finite:.3f} at d = {sweep.width}; plus {resolution}, the effect to be resolved"
     return Band(1 / width, width, reason)
 
 
-def follows_law(sweep: Sweep, name: str, expected: Verdict = SUPPORTED, rows: slice = slice(None)) -> Check:
+def follows_law(
+    sweep: Sweep, name: str, expected: Verdict = SUPPORTED, rows: slice = slice(None), resolution: float = RESOLUTION
+) -> Check:
     """Measured over predicted at every layer (or ``rows``) of the deepest network; the law has no fitted constant."""
     depth = sweep.depths[-1]
     law = sweep.predicted(name, depth)
@@ -44,7 +44,7 @@ def follows_law(sweep: Sweep, name: str, expected: Verdict = SUPPORTED, rows: sl
         name=f"{name}, measured over predicted, every layer of L={depth}, {sweep.name}",
         statistic=log_relative(sweep.deepest, name, law, rows),
         cells=(sweep.deepest,),
-        band=law_band(sweep, depth),
+        band=law_band(sweep, depth, resolution),
         of="law",
         expected=expected,
         logarithm=True,

@@ -10,7 +10,7 @@ import numpy as np
 
 from empirical.measurement import Cell
 from theory.configuration import Configuration
-from theory.finite_width.allowance import allowance
+from theory.finite_width.allowance import correction
 from theory.quantities import quantity
 from theory.variants import load
 
@@ -89,16 +89,16 @@ class Sweep:
         """Theory's value of one row at every depth."""
         return np.array([self.predicted(name, depth)[row] for depth in self.depths])
 
-    def allowances(self, depth: int) -> Array:
-        """The finite-size term at every layer, for one depth.
+    def finite_terms(self, depth: int) -> Array:
+        """Relative size at every layer of what a finite width does to the law of infinite width, for one depth.
 
         Raises:
             ValueError: not known for this network.
         """
-        terms = allowance(self.configuration(depth))
+        terms = correction(self.configuration(depth))
         if terms is None:
             raise ValueError(f"no finite-size term for {self.name}")
-        return terms
+        return np.expm1(np.abs(terms))
 
 
 def transformer(variant: str, base_seed: int, source: str = "isotropic", causal: bool = False) -> Sweep:

@@ -11,11 +11,10 @@ from theory.stack import SublayerStep, profile
 Array = np.ndarray
 
 
-def allowance(configuration: Configuration) -> Array | None:
-    """Relative size of the terms of order 1/width² on the squared stream gradient, layers 0..L.
+def correction(configuration: Configuration) -> Array | None:
+    """Logarithm of what the terms of order 1/width do to the squared stream gradient at infinite width, layers 0..L.
 
-    The expansion is in e = Σ V/d, the logarithm of what the first order does to the law of infinite width; the terms that
-    it leaves out are of relative size e² and 1/d. None where the first order is not derived (several streams).
+    None where they are not derived (several streams).
     """
     if len(configuration.variant.streams) > 1:
         return None
@@ -24,7 +23,16 @@ def allowance(configuration: Configuration) -> Array | None:
         np.array([mean_square(moments) for moments in profile(configuration, tokens, infinite_width=limit).backward])
         for limit in (False, True)
     )
-    return np.log(finite / infinite) ** 2 + 1 / configuration.width
+    return np.log(finite / infinite)
+
+
+def allowance(configuration: Configuration) -> Array | None:
+    """Relative size of the terms of order 1/width² on the squared stream gradient, layers 0..L; None as for `correction`.
+
+    The expansion is in e = Σ V/d, the `correction`; what it leaves out is of relative size e² and 1/d.
+    """
+    first = correction(configuration)
+    return None if first is None else first**2 + 1 / configuration.width
 
 
 def singular_variance(configuration: Configuration, step: SublayerStep) -> float:

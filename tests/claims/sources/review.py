@@ -190,13 +190,13 @@ def pre_ln_flat_across_layers(profile: Profile) -> Claim:
     """By condition: within √2 of norm over the upper half, not over the whole stack."""
     sweep = Sweep("pre-ln", "relu", (profile.depths[-1],), profile.seed)
     depth = profile.depths[-1]
-    finite = float(sweep.allowances(depth)[depth // 2]) / 2
+    finite = float(sweep.finite_terms(depth)[depth // 2])
     root = 2**0.5 * (1 + finite)
     flat = Band(
         1 / root,
         root,
         f"flat within a factor √2 of norm, the most that the upper half of a stack can differ by (q_L < 2 q_{{L/2}}); plus {finite:.3f} for "
-        "finite width (half of 2 Σ V/d + v over the upper half)",
+        "finite width (its terms of order 1/width at L/2)",
     )
     x = np.log(sweep.predicted("stream-moment", depth))
     return Claim(

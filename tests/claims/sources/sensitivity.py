@@ -31,7 +31,7 @@ def proportional(sweep: Sweep) -> Check:
     """Sensitivity over the number of perturbed blocks, at every layer, against the last block's alone."""
     depth = sweep.depths[-1]
     blocks = depth - np.arange(depth + 1.0)
-    finite = 1 + float(sweep.allowances(depth).max())
+    finite = 1 + float(sweep.finite_terms(depth).max())
     return Check(
         f"sensitivity over L − l (the blocks perturbed), relative to the last block's, every layer of L={depth}, {sweep.name}",
         log_proportion(sweep.deepest, SENSITIVITY, blocks, _ALL_BUT_OUTPUT, depth - 1),
@@ -39,8 +39,8 @@ def proportional(sweep: Sweep) -> Check:
         Band(
             1 / (1.05 * finite),
             1.05 * finite,
-            f"proportional means 1; finite width lets the gradient below exceed its law by {finite - 1:.3f} (2 Σ V/d + v, "
-            "theory/finite_size.py) at most; plus 5 % resolution",
+            f"proportional means 1; finite width lets the gradient below exceed its law by {finite - 1:.3f} (terms of order "
+            "1/width, theory/finite_width) at most; plus 5 % resolution",
         ),
         "statement",
         logarithm=True,
@@ -102,7 +102,7 @@ def increments(sweep: Sweep, band: Band) -> Check:
 def output_sensitivity_in_depth(profile: Profile) -> Claim:
     """Supported: Θ(L) and Θ(log L)."""
     post, pre = (Sweep(variant, "relu", profile.depths, profile.seed) for variant in ("post-ln", "pre-ln"))
-    excess = float(post.allowances(post.depths[-1]).max()) / 2
+    excess = float(post.finite_terms(post.depths[-1]).max())
     return Claim(
         id="output-sensitivity-in-depth",
         group="gradients",
@@ -123,7 +123,7 @@ def output_sensitivity_in_depth(profile: Profile) -> Claim:
                 Band(
                     0.9,
                     1.1,
-                    "Θ(L) has exponent 1; finite width adds half of 2 Σ V/d, under 0.05 in the exponent; the rest is resolution",
+                    "Θ(L) has exponent 1; finite width adds its terms of order 1/width, under 0.05 in the exponent; the rest is resolution",
                 ),
                 "statement",
             ),
@@ -133,7 +133,7 @@ def output_sensitivity_in_depth(profile: Profile) -> Claim:
                     2**0.5,
                     2**1.5 * (1 + excess),
                     "a power L^p multiplies the increment by 2^p when L doubles: p within a half of 1; finite width adds up to "
-                    f"{excess:.2f} (half of 2 Σ V/d, theory/finite_size.py)",
+                    f"{excess:.2f} (terms of order 1/width, theory/finite_width)",
                 ),
             ),
             increments(
