@@ -8,7 +8,7 @@ import numpy as np
 
 from theory.algebra import Norm, walk
 from theory.finite_width.lengths import fresh
-from theory.finite_width.paths import paths
+from theory.finite_width.paths import Paths, paths
 from theory.propagation import Backward, Walk
 from theory.sublayers.base import Applied, Fluctuations
 
@@ -49,7 +49,7 @@ def _normalises(read_out: Walk) -> bool:
 
 def backward(
     step: Walk, gradient: Array, memory: Memory, applied: Applied, fluctuations: Fluctuations, width: int
-) -> tuple[Backward, Array, Memory]:
+) -> tuple[Backward, Array, Memory, dict[str, float]]:
     """Hand the gradient at the outgoing stream down through one step.
 
     Args:
@@ -60,7 +60,8 @@ def backward(
         width: d.
 
     Returns:
-        The gradients at the step's nodes, the second moments at the incoming stream, and their memory.
+        The gradients at the step's nodes, the second moments at the incoming stream and their memory, and a factor on the
+        squared gradient of each of the sublayer's matrices.
     """
     p = paths(step)
     response = np.full(len(gradient), -1.0) if p.pinned else memory.response
@@ -72,6 +73,10 @@ def backward(
     along = fluctuations.along * (1 - fluctuations.alignment * tied)  # squared part along the argument, 1 by chance
     lost = fluctuations.conditioned * tied + (1.0 if p.normalised else 1 - along)
     branch = 1 + (response * fluctuations.coupling * p.branch_share - lost) / (2 * width)
+    parameters = {
+        name: 1 + float((response * coupling * p.branch_share - conditioned * tied).mean()) / width
+        for name, (coupling, conditioned) in fluctuations.parameters.items()
+    }
 
     result = step.backward({("x", "x"): gradient * _pairs(entering)}, lambda _, g: applied.backward(g) * _pairs(branch))
     at_sum = result.moment(p.sum)
@@ -87,7 +92,7 @@ def backward(
         incoming = incoming - shared * np.sqrt(np.multiply.outer(crossed, crossed))
         aligned = _aligned(p, alignment, fluctuations) * own + p.alpha**2 * tied * rest
         response = response * (p.direct_share + fluctuations.degree * p.branch_share)
-    return result, incoming, Memory(aligned / np.diagonal(incoming), response)
+    return result, incoming, Memory(aligned / np.diagonal(incoming), response), parameters
 
 
 def _aligned(p: Paths, alignment: Array, fluctuations: Fluctuations) -> Array:

@@ -115,6 +115,7 @@ class Fluctuations:
         degree: E[u·Ja]/E|u|²: the degree of homogeneity.
         alignment: E[u·Ja]²/(E|u|² E|Ja|²).
         along: d · E(a·Jᵀh)²/(|a|² E|Jᵀh|²): 1 where F is homogeneous.
+        parameters: by matrix, what ``coupling`` and ``conditioned`` are for its squared gradient in place of |Jᵀh|².
     """
 
     length: float
@@ -123,6 +124,7 @@ class Fluctuations:
     degree: float
     alignment: float
     along: float
+    parameters: Mapping[str, tuple[float, float]]
 
 
 class SublayerMaps(ABC):

@@ -64,8 +64,10 @@ def _fluctuations(phi: Activation, variance: float, expansion: int) -> Fluctuati
     moved = phi.expectation(lambda z: (phi.derivative(z) * z) ** 2, variance)
     of_argument = (along / square, along**2 / (square * moved), moved / (variance * slope))
     if expansion:
-        return Fluctuations(2 + (fourth - 1) / expansion, (mixed - 1) / expansion, mixed / expansion, *of_argument)
-    return Fluctuations(fourth - 1, mixed - 1, mixed - 1, *of_argument)
+        coupling, conditioned = (mixed - 1) / expansion, mixed / expansion
+        parameters = {"W1": (coupling, conditioned), "W2": ((fourth - 1) / expansion, 0.0)}
+        return Fluctuations(2 + (fourth - 1) / expansion, coupling, conditioned, *of_argument, parameters)
+    return Fluctuations(fourth - 1, mixed - 1, mixed - 1, *of_argument, {"W": (mixed - 1, mixed - 1)})
 
 
 class AppliedTokenWise(Applied):
