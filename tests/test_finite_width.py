@@ -66,6 +66,8 @@ def test_a_relu_step_adds_the_variance_of_its_singular_values(expansion: int) ->
 
 @dataclass(frozen=True)
 class Activation:
+    """φ, φ', E φ², E φ'² at unit variance (the integrals by scipy.integrate.quad)."""
+
     value: object
     slope: object
     square: float
@@ -187,7 +189,7 @@ def test_gaussian_lengths_are_wishart() -> None:
 
 @pytest.mark.parametrize("common", [0.2, 0.9])
 def test_a_norm_lowers_the_mean_cosine_of_gaussian_tokens(common: float) -> None:
-    """x and u with common parts of their own, y = x + 0.7u: the mean cosine to second order, within four standard errors + 3/d²."""
+    """x and u with common parts of their own, y = x + 0.7u: the mean cosine, within four standard errors + 3/d²."""
     width, n, draw = 32, 3, np.random.default_rng(4)
     of_x, of_u = (1 - common) * np.eye(n) + common, 0.5 * ((1 - 0.4) * np.eye(n) + 0.4)
     x, u = (np.linalg.cholesky(m) @ draw.normal(size=(60_000, n, width)) for m in (of_x, of_u))

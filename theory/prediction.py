@@ -83,7 +83,9 @@ class Quantity:
         labels = self.labels(configuration)
         return [label | {"mean": v, "low": v, "high": v} for label, v in zip(labels, values.tolist(), strict=True)]
 
-    def predicted(self, configuration: Configuration, boundaries: Sequence[Boundary] = (), infinite_width: bool = False) -> Array:
+    def predicted(
+        self, configuration: Configuration, boundaries: Sequence[Boundary] = (), infinite_width: bool = False
+    ) -> Array:
         """The means of `predict`, one per row."""
         return np.array([row["mean"] for row in self.predict(configuration, boundaries, infinite_width)])
 

@@ -271,13 +271,7 @@ def post_ln_lower_tens_of_times(profile: Profile) -> Claim:
             ratio_of_rows(isotropic, "square at 0 over square at L", GRADIENT, ends, tens, "statement", REFUTED),
             ratio_of_rows(causal, "norm at 0 over norm at L", GRADIENT, ends, tens, "statement", REFUTED, 0.5),
             ratio_of_rows(
-                causal,
-                "square of W₂'s gradient, block 1 over block L",
-                "output-matrix-gradient",
-                (0, 23),
-                tens,
-                "statement",
-                REFUTED,
+                causal, "square of W₂'s gradient, block 1 over block L", "output-matrix-gradient", (0, 23), tens, "statement", REFUTED
             ),
         ),
         expected=BY_CONDITION,
