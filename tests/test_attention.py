@@ -59,7 +59,7 @@ def _expected_square(n: int, variance: float) -> float:
 
 @pytest.mark.parametrize(("n", "variance"), [(2, 1.0), (4, 0.3), (8, 1.0), (8, 3.0), (16, 1.0), (32, 6.0)])
 def test_a_rows_squared_weights_are_laplaces_integral(n: int, variance: float) -> None:
-    """Independent tokens at infinite width: the diagonal of the output is E Σ_j a_ij², within four standard errors of the points."""
+    """Independent tokens at infinite width: the diagonal of the output is E Σ_j a_ij², within four standard errors."""
     around = Surroundings(depth=8)
     weights = replace(UNIT, variances=UNIT.variances | {"WQ": variance})
     found = np.diagonal(ATTENTION.apply(np.eye(n), weights, around).output)
@@ -145,7 +145,7 @@ def test_tokens_of_one_direction_are_read_as_one(causal: bool) -> None:
 @settings(deadline=None, derandomize=True, max_examples=20)
 @given(st.floats(0.2, 3), st.floats(0.2, 3), st.floats(0.2, 3), st.floats(0.2, 3), st.booleans())
 def test_gains_scale_as_they_should(q: float, k: float, v: float, o: float, causal: bool) -> None:
-    """Value and output variances are factors; the logits depend on v_q·v_k alone, and only their gradients on which of the two."""
+    """Value and output variances are factors; the logits depend on v_q·v_k alone."""
     gradient = _exchangeable(4, 1.0, 0.2)
 
     def maps(*gains: float) -> Applied:

@@ -239,15 +239,14 @@ def _measured(variant: str, sublayers: tuple[str, ...], init: str) -> Readings:
 def _disagreement(name: str, variant: str, branch: str, measured: str, law: str) -> float:
     """Largest distance over the layers of the measured mean from a law, where 1 is four standard errors and finite size.
 
-    Finite size: for a gradient the allowance of `theory.finite_size`, and 2/d that LayerNorm's Jacobian projects out; for a
-    cosine 1/d, the next order of the law; nothing for the stream's moment.
+    Finite size: for a gradient the allowance of `theory.finite_width`; for a cosine 1/d (kernels at cosines that scatter);
+    nothing for the stream's moment.
     """
     values = _measured(variant, (branch,), measured).values[name]
     cell = _cell(variant, branch, init=law, **AXES)
     predicted, terms = quantity(name).predicted(cell), allowance(cell)
     assert terms is not None
-    projected = 2 / cell.width
-    finite_size = {"stream-moment": 0.0, "stream-gradient": (terms + projected) * predicted, "token-cosine": 1 / cell.width}[name]
+    finite_size = {"stream-moment": 0.0, "stream-gradient": terms * predicted, "token-cosine": 1 / cell.width}[name]
     error = values.std(axis=0, ddof=1) / sqrt(MEMBERS) + 1e-6  # float32, where a norm fixes the moment
     return float((np.abs(values.mean(axis=0) - predicted) / (4 * error + finite_size)).max())
 

@@ -32,6 +32,6 @@ def matrix_gradients(profile: Profile) -> Iterator[list[MatrixGradient]]:
             squares = step.applied.parameter_gradients(step.received)
             for matrix in step.maps.matrices:
                 fan_in, _ = matrix.shape(configuration.width, configuration.expansion)
-                square = squares[matrix.name] * fan_in * configuration.width
+                square = squares[matrix.name] * step.fluctuations[matrix.name] * fan_in * configuration.width
                 found.append(MatrixGradient(step.weights.variances[matrix.name], fan_in, square))
         yield found

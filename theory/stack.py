@@ -33,6 +33,7 @@ class SublayerStep:
         applied: its second-moment maps at the tokens that reach it.
         walk, gradients: the walk of the step's expression, and of its gradients.
         received: second moments of ∂𝓛/∂F.
+        fluctuations: factor of first order in 1/width on each matrix's squared gradient.
     """
 
     maps: SublayerMaps
@@ -41,6 +42,7 @@ class SublayerStep:
     walk: Walk
     gradients: Backward
     received: Array
+    fluctuations: dict[str, float]
 
     @property
     def entering(self) -> Array:
@@ -122,9 +124,11 @@ class _Stack:
         for layer, block in zip(range(depth, 0, -1), reversed(walked), strict=True):
             steps = []
             for index, (walk, applied, scatter) in reversed(list(enumerate(block))):
-                after, gradient, memory = self._backward(index, walk, applied, gradient, before := memory)
+                after, gradient, memory, factors = self._backward(index, walk, applied, gradient, before := memory)
                 received = self._received(walk, after, before, scatter)
-                steps.append(SublayerStep(self.configuration.maps[index], self.weights[index], applied, walk, after, received))
+                steps.append(
+                    SublayerStep(self.configuration.maps[index], self.weights[index], applied, walk, after, received, factors)
+                )
             gradients.append(self._at_layer(gradient, memory, lengths[layer - 1], forward[layer - 1]))
             blocks.append(tuple(reversed(steps)))
         return Profile(
@@ -163,13 +167,16 @@ class _Stack:
 
     def _backward(
         self, index: int, walk: Walk, applied: Applied, gradient: Moments, memory: Memory
-    ) -> tuple[Backward, Moments, Memory]:
+    ) -> tuple[Backward, Moments, Memory, dict[str, float]]:
         if not self.finite:
             after = walk.backward(gradient, lambda _, received: applied.backward(received))
-            return after, after.incoming(self.configuration.variant.streams), memory
+            ones = {matrix.name: 1.0 for matrix in self.configuration.maps[index].matrices}
+            return after, after.incoming(self.configuration.variant.streams), memory, ones
         fluctuations = self._fluctuations(index, walk)
-        after, moment, memory = backward(walk, gradient["x", "x"], memory, applied, fluctuations, self.configuration.width)
-        return after, {("x", "x"): moment}, memory
+        after, moment, memory, factors = backward(
+            walk, gradient["x", "x"], memory, applied, fluctuations, self.configuration.width
+        )
+        return after, {("x", "x"): moment}, memory, factors
 
     def _received(self, walk: Walk, after: Backward, memory: Memory, lengths: Lengths) -> Array:
         """∂𝓛/∂F averaged over the lengths with which x arrives; over those that the step adds, `backward` has averaged."""

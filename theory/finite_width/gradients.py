@@ -33,9 +33,14 @@ class Memory:
         normalised = _normalises(read_out)
         return cls(np.full(tokens, 0.0 if normalised else 1.0), np.full(tokens, -1.0 if normalised else 0.0))
 
-    def factor(self, relative_variance: Array) -> Array:
-        """E (1+ξ)^S of each pair of tokens, ξ of this variance: 1 + S(S−1)/2 V, as the product of two tokens' roots."""
-        return _pairs(1 + self.response * (self.response - 1) / 4 * relative_variance)
+    def factor(self, covariance: Array) -> Array:
+        """E (1+ξ_i)^{S_i/2} (1+ξ_j)^{S_j/2} of each pair of tokens, ξ the relative scatter of their squared lengths.
+
+        To second order; 1 + S(S−1)/2 V for one token.
+        """
+        half = self.response / 2
+        own = half * (half - 1) / 2 * np.diagonal(covariance)
+        return 1 + np.add.outer(own, own) + np.multiply.outer(half, half) * covariance
 
 
 def output_factor(read_out: Walk, width: int) -> float:
@@ -49,7 +54,7 @@ def _normalises(read_out: Walk) -> bool:
 
 def backward(
     step: Walk, gradient: Array, memory: Memory, applied: Applied, fluctuations: Fluctuations, width: int
-) -> tuple[Backward, Array, Memory]:
+) -> tuple[Backward, Array, Memory, dict[str, float]]:
     """Hand the gradient at the outgoing stream down through one step.
 
     Args:
@@ -60,20 +65,26 @@ def backward(
         width: d.
 
     Returns:
-        The gradients at the step's nodes, the second moments at the incoming stream, and their memory.
+        The gradients at the step's nodes, the second moments at the incoming stream and their memory, and a factor on the
+        squared gradient of each of the sublayer's matrices.
     """
     p = paths(step)
     response = np.full(len(gradient), -1.0) if p.of.pinned else memory.response
-    variance = np.diagonal(fresh(p, fluctuations.length, width)[0]) / p.lengths**2
-    entering = 1 + response * (response - 1) / 4 * variance
-    entering = entering - memory.alignment / (2 * width) if p.of.pinned else entering
+    apart = _directions(p.direct + p.branch)
+    covariance = fresh(p, fluctuations.length, width)[0] / np.multiply.outer(p.lengths, p.lengths)
+    entering = Memory(memory.alignment, response).factor(covariance)
+    entering = entering - _mean(memory.alignment) * apart / width if p.of.pinned else entering
     alignment = np.zeros_like(memory.alignment) if p.of.pinned else memory.alignment
     tied = (1 - alignment) * p.branch_share  # E(h·u)² = |h|²|u|²/d · (1 − tied): less than by chance
     along = fluctuations.along * (1 - fluctuations.alignment * tied)  # squared part along the argument, 1 by chance
     lost = fluctuations.conditioned * tied + (1.0 if p.of.normalised else 1 - along)
-    branch = 1 + (response * fluctuations.coupling * p.branch_share - lost) / (2 * width)
+    branch = 1 + (_mean(response * fluctuations.coupling * p.branch_share) - _mean(lost) * apart) / width
+    parameters = {
+        name: 1 + float((response * coupling * p.branch_share - conditioned * tied).mean()) / width
+        for name, (coupling, conditioned) in fluctuations.parameters.items()
+    }
 
-    result = step.backward({("x", "x"): gradient * _pairs(entering)}, lambda _, g: applied.backward(g) * _pairs(branch))
+    result = step.backward({("x", "x"): gradient * entering}, lambda _, g: applied.backward(g) * branch)
     at_sum = result.moment(p.of.sum)
     incoming = result.incoming(("x",))["x", "x"]
     shared, rest = _through_branch(applied, at_sum)
@@ -83,11 +94,10 @@ def backward(
         aligned = p.alpha**2 * (1 - (1 - alignment) * p.direct_share) * own
         response = response * p.direct_share - 1 + through / np.diagonal(incoming)
     else:
-        crossed = fluctuations.degree * p.alpha**2 * tied / width
-        incoming = incoming - shared * np.sqrt(np.multiply.outer(crossed, crossed))
+        incoming = incoming - shared * _mean(fluctuations.degree * p.alpha**2 * tied) * apart / width
         aligned = _aligned(p, alignment, fluctuations) * own + p.alpha**2 * tied * rest
         response = response * (p.direct_share + fluctuations.degree * p.branch_share)
-    return result, incoming, Memory(aligned / np.diagonal(incoming), response)
+    return result, incoming, Memory(aligned / np.diagonal(incoming), response), parameters
 
 
 def _aligned(p: Paths, alignment: Array, fluctuations: Fluctuations) -> Array:
@@ -110,5 +120,12 @@ def _through_branch(applied: Applied, gradient: Array) -> tuple[Array, Array]:
     return mixed + mixed.T, np.clip(np.diagonal(rest), 0.0, None)
 
 
-def _pairs(root: Array) -> Array:
-    return np.multiply.outer(root, root)
+def _directions(moments: Array) -> Array:
+    """How often two tokens' gradients lose a direction when each loses its own token's: 2 − c², once where they are one."""
+    root = np.sqrt(np.diagonal(moments))
+    return 2 - (moments / np.multiply.outer(root, root)) ** 2
+
+
+def _mean(of_token: Array) -> Array:
+    """Mean over the two tokens of a pair, (tokens, tokens)."""
+    return np.add.outer(of_token, of_token) / 2

@@ -84,8 +84,9 @@ class Lengths:
         return cosine
 
     def relative(self, moments: Array) -> Array:
-        """Relative variance of each token's squared length."""
-        return np.diagonal(self.squares) / np.diagonal(moments) ** 2
+        """Covariances of the tokens' squared lengths relative to their means, (tokens, tokens)."""
+        length = np.diagonal(moments)
+        return self.squares / np.multiply.outer(length, length)
 
 
 def fresh(step: Paths, length: float, width: int) -> tuple[Array, Array]:

@@ -39,7 +39,17 @@ class Attention(SublayerMaps):
 
     def fluctuations(self, variance: float, expansion: int) -> Fluctuations:
         """Those of W_O W_V, which is all that is left of attention where tokens are alike."""
-        return Fluctuations(length=4.0, coupling=0.0, conditioned=1.0, degree=1.0, alignment=1.0, along=1.0, slopes=0.0)
+        below = dict.fromkeys(("WQ", "WK", "WV"), (0.0, 1.0))
+        return Fluctuations(
+            length=4.0,
+            coupling=0.0,
+            conditioned=1.0,
+            degree=1.0,
+            alignment=1.0,
+            along=1.0,
+            slopes=0.0,
+            parameters=below | {"WO": (2.0, 0.0)},
+        )
 
 
 class AppliedAttention(Applied):

@@ -116,6 +116,7 @@ class Fluctuations:
         alignment: E[u·Ja]²/(E|u|² E|Ja|²).
         along: d · E(a·Jᵀh)²/(|a|² E|Jᵀh|²): 1 where F is homogeneous.
         slopes: what the factors of J add to τ((JJᵀ)²)/τ(JJᵀ)² beyond the 3 of two Gaussian matrices.
+        parameters: by matrix, what ``coupling`` and ``conditioned`` are for its squared gradient in place of |Jᵀh|².
     """
 
     length: float
@@ -125,6 +126,7 @@ class Fluctuations:
     alignment: float
     along: float
     slopes: float
+    parameters: Mapping[str, tuple[float, float]]
 
 
 class SublayerMaps(ABC):

@@ -64,8 +64,9 @@ def _fluctuations(phi: Activation, variance: float, expansion: int) -> Fluctuati
     of_argument = (along / square, along**2 / (square * moved), moved / (variance * slope))
     if expansion:
         length, coupling, conditioned = 2 + (fourth - 1) / expansion, (mixed - 1) / expansion, mixed / expansion
-        return Fluctuations(length, coupling, conditioned, *of_argument, slopes / expansion - 1)
-    return Fluctuations(fourth - 1, mixed - 1, mixed - 1, *of_argument, slopes - 2)
+        parameters = {"W1": (coupling, conditioned), "W2": ((fourth - 1) / expansion, 0.0)}
+        return Fluctuations(length, coupling, conditioned, *of_argument, slopes / expansion - 1, parameters)
+    return Fluctuations(fourth - 1, mixed - 1, mixed - 1, *of_argument, slopes - 2, {"W": (mixed - 1, mixed - 1)})
 
 
 class AppliedTokenWise(Applied):
