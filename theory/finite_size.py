@@ -36,15 +36,20 @@ def allowance(configuration: Configuration) -> Array | None:
 
 def singular_variance(configuration: Configuration, step: SublayerStep) -> float:
     """V of a single-stream, token-wise step: (2AB + B²(spread − 1))/(A + B)², A and B the two paths' squared gains."""
-    form, gram = step.gradients.form("x"), step.gradients.gram
-    upstream = float(gram[("∂", "x"), ("∂", "x")].mean())
-    direct = float(np.mean(form.get(("∂", "x"), 0.0))) ** 2
-    node, variance = _pre_activation(configuration, step)
-    source = ("J", node)
-    branch = float(np.mean(form[source])) ** 2 * float(gram[source, source].mean()) / upstream
+    direct, branch = paths(step)
+    _, variance = pre_activation(configuration, step)
     spread = step.maps.spread(variance, configuration.expansion)
     assert spread is not None
     return (2 * direct * branch + branch**2 * (spread - 1)) / (direct + branch) ** 2
+
+
+def paths(step: SublayerStep) -> tuple[float, float]:
+    """Squared gains (A, B) of the direct path and of the branch of a single-stream, token-wise step."""
+    form, gram = step.gradients.form("x"), step.gradients.gram
+    upstream = float(gram[("∂", "x"), ("∂", "x")].mean())
+    (source,) = (("J", node) for node in step.walk.order if isinstance(node, Sublayer))
+    direct = float(np.mean(form.get(("∂", "x"), 0.0))) ** 2
+    return direct, float(np.mean(form[source])) ** 2 * float(gram[source, source].mean()) / upstream
 
 
 def length_variance(configuration: Configuration) -> float:
@@ -61,7 +66,7 @@ def length_variance(configuration: Configuration) -> float:
                 total = 0.0
                 continue
             form, gram = step.walk.forms[target], step.walk.gram
-            node, variance = _pre_activation(configuration, step)
+            node, variance = pre_activation(configuration, step)
             before, added = float(step.walk.streams["x", "x"].mean()), float(gram[node, node].mean())
             direct = float(np.mean(form.get(Stream("x"), 0.0))) ** 2 * before
             branch = float(np.mean(form[node])) ** 2 * added
@@ -72,7 +77,7 @@ def length_variance(configuration: Configuration) -> float:
     return total
 
 
-def _pre_activation(configuration: Configuration, step: SublayerStep) -> tuple[Sublayer, float]:
+def pre_activation(configuration: Configuration, step: SublayerStep) -> tuple[Sublayer, float]:
     """The step's sublayer node and the variance of its first pre-activation."""
     (node,) = [node for node in step.walk.order if isinstance(node, Sublayer)]
     first = configuration.variances(step.maps)[step.maps.matrices[0].name]

@@ -7,7 +7,7 @@ Moments are matrices of shape (tokens, tokens): entry (i, j) is E a_i·a_j per c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,8 @@ import sympy
 
 Array = np.ndarray
 Variances = Mapping[str, float]
+Factor = Callable[[Array], tuple[Array, Array]]
+"""t ↦ (log g, d log g/dt) for g(t) = (1 + t) S(t), S the S-transform of J_F J_Fᵀ scaled to mean one."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ class SublayerMaps(ABC):
             variance: second moment of the first pre-activation.
             expansion: hidden width over width.
         """
+        return None
+
+    def factor(self, variance: float, expansion: int) -> Factor | None:
+        """g of the sublayer's Jacobian, or None where it is not derived; arguments as for `spread`. Equal laws are one object."""
         return None
 
     def length_spread(self, variance: float, expansion: int) -> float | None:

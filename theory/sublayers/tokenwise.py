@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+import numpy as np
 import sympy
 
 from theory.moments import activation, slope_kernel, value_kernel
 from theory.moments import q as variance
-from theory.sublayers.base import Array, Matrix, SublayerMaps, Variances
+from theory.spectrum.slopes import LogTransform, slope_transform
+from theory.sublayers.base import Array, Factor, Matrix, SublayerMaps, Variances
 
 
 class TokenWise(SublayerMaps):
@@ -51,6 +55,14 @@ class TokenWise(SublayerMaps):
         ratio = slopes / self.activation.moments(variance)[1] ** 2
         return 2 + ratio / expansion if len(self.matrices) == 2 else 1 + ratio
 
+    def factor(self, variance: float, expansion: int) -> Factor:
+        """S-transforms multiply: 1/(1 + t) of the outer Gaussian matrix (taken out of g), the slopes', 1/(1 + t) of the inner one.
+
+        Behind W₂ the inner two act in the hidden layer, c times as wide, where t counts as t/c.
+        """
+        slopes = slope_transform(self.activation, variance)
+        return _behind_output_matrix(slopes, expansion) if len(self.matrices) == 2 else slopes
+
     def length_spread(self, variance: float, expansion: int) -> float | None:
         """|F|² sums independent terms: 2 from a Gaussian output matrix, and the hidden units' own fluctuation."""
         fourth = self.activation.expectation(lambda z: self.activation.value(z) ** 4, variance)
@@ -62,3 +74,12 @@ class TokenWise(SublayerMaps):
 
     def _output_gain(self, variances: Variances) -> float:
         return variances["W2"] if len(self.matrices) == 2 else 1.0
+
+
+@lru_cache(maxsize=4096)
+def _behind_output_matrix(slopes: LogTransform, expansion: int) -> Factor:
+    def factor(t: Array) -> tuple[Array, Array]:
+        log_s, rise = slopes(t / expansion)
+        return log_s - np.log1p(t / expansion), rise / expansion - 1 / (expansion + t)
+
+    return factor
