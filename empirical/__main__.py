@@ -11,6 +11,7 @@ from rich.progress import Progress
 from empirical.ensemble import Ensemble
 from empirical.layers import ENGINES
 from empirical.measurement import DTYPES, Cell, device_named
+from empirical.probes import PROBES
 from empirical.sanity import gate
 from empirical.sources import SOURCES
 from empirical.statistics import mean_interval
@@ -42,8 +43,9 @@ def _measure(arguments: argparse.Namespace) -> None:
         raise InvalidInput(f"seeds is {arguments.seeds}: an interval needs at least 2")
     if not 0 < arguments.level < 1:
         raise InvalidInput(f"level is {arguments.level}: it must lie between 0 and 1")
-    cell = Cell(configuration(arguments), arguments.input, arguments.engine, arguments.dtype, arguments.seed)
     wanted = quantity(arguments.quantity)
+    requested = (wanted.name,) if PROBES[wanted.name].on_request else ()
+    cell = Cell(configuration(arguments), arguments.input, arguments.engine, arguments.dtype, arguments.seed, requested)
     if wanted.name not in cell.quantities:
         raise InvalidInput(f"{wanted.name} compares two tokens: give --tokens 2 or more")
     device = device_named(arguments.device)

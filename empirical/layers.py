@@ -8,8 +8,9 @@ O(tokens²·width) in place of O(tokens·width²), and no width² numbers are dr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -42,19 +43,43 @@ class Tape:
     """Squared Frobenius norm of ∂𝓛/∂W, shape (members,)."""
 
 
+class Linear(Protocol):
+    """What applies weight matrices: x W for the matrix of a key, (members, …, fan_in) → (members, …, fan_out)."""
+
+    def __call__(self, key: tuple[int, int, str], x: Tensor, fan_out: int, variance: float) -> Tensor:
+        """x W; see `RandomLinear`."""
+
+
+class KnownLinear:
+    """Applies matrices that were drawn before, differentiably to any order, to streams with any number of leading axes.
+
+    Args:
+        matrices: (members, fan_in, fan_out) by key.
+    """
+
+    def __init__(self, matrices: Mapping[tuple[int, int, str], Tensor]) -> None:
+        self.matrices = matrices
+
+    def __call__(self, key: tuple[int, int, str], x: Tensor, fan_out: int, variance: float) -> Tensor:
+        """x W with the matrix of ``key``: one product a member, whatever lies between members and width."""
+        return (x.flatten(1, -2) @ self.matrices[key]).unflatten(1, x.shape[1:-1])
+
+
 class RandomLinear:
     """Draws and applies the weight matrices of one batch.
 
     Args:
         draws: the batch's generators.
         engine: ``dense`` or ``matrix-free``.
+        keep: whether to keep dense matrices in ``matrices``, for a `KnownLinear`.
     """
 
-    def __init__(self, draws: Draws, engine: str) -> None:
+    def __init__(self, draws: Draws, engine: str, keep: bool = False) -> None:
         if engine not in ENGINES:
             raise InvalidInput(f"unknown engine {engine!r}: use {' or '.join(ENGINES)}")
-        self.draws, self.engine = draws, engine
+        self.draws, self.engine, self.keep = draws, engine, keep
         self.tape = Tape()
+        self.matrices: dict[tuple[int, int, str], Tensor] = {}
 
     def __call__(self, key: tuple[int, int, str], x: Tensor, fan_out: int, variance: float) -> Tensor:
         """x W for a fresh W of the given variance times fan-in.
@@ -82,6 +107,8 @@ class RandomLinear:
             "weights", rows, fan_out, std=std, dtype=None if self.engine == "dense" else _at_least_float(x)
         )
         self.tape.weights[key] = _record(weights, variance, fan_in)
+        if self.keep:
+            self.matrices[key] = weights
         operation = _Dense if self.engine == "dense" else _MatrixFree
         result: Tensor = operation.apply(x, weights, self, key, std)
         return result

@@ -15,7 +15,7 @@ from empirical.probes import PROBES, Observation
 from empirical.sources import source
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
-from theory.quantities import QUANTITIES
+from theory.quantities import QUANTITIES, quantity
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 _BATCH_BYTES = 600_000_000
@@ -31,9 +31,10 @@ class Cell:
         engine: ``dense`` or ``matrix-free`` (the same distribution, see `empirical.layers`).
         dtype: ``float64``, ``float32`` or ``bfloat16``.
         seed: base seed; member m of the ensemble is drawn from (seed, m).
+        requested: quantities to be read besides those that every cell reads (see `Probe.on_request`).
 
     Raises:
-        InvalidInput: unknown dtype or input.
+        InvalidInput: unknown dtype, input or quantity; a quantity that needs the weights, and none are drawn.
     """
 
     configuration: Configuration
@@ -41,9 +42,13 @@ class Cell:
     engine: str = "dense"
     dtype: str = "float64"
     seed: int = 0
+    requested: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         source(self.source)
+        for name in self.requested:
+            if quantity(name).name and self.engine != "dense":
+                raise InvalidInput(f"{name} needs the weight matrices themselves: use --engine dense")
         if self.dtype not in DTYPES:
             raise InvalidInput(f"unknown dtype {self.dtype!r}: use one of {', '.join(DTYPES)}")
         if self.seed < 0:
@@ -51,8 +56,12 @@ class Cell:
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        """What can be read: cosines need two tokens."""
-        return tuple(name for name, q in QUANTITIES.items() if q.tokens != 2 or self.configuration.tokens > 1)
+        """What is read: cosines need two tokens, costly ones a request."""
+        return tuple(
+            name
+            for name, q in QUANTITIES.items()
+            if (q.tokens != 2 or self.configuration.tokens > 1) and (not PROBES[name].on_request or name in self.requested)
+        )
 
     @property
     def batch(self) -> int:
@@ -100,18 +109,18 @@ def device_named(name: str) -> torch.device:
 
 
 def measure(cell: Cell, members: Sequence[int], device: torch.device) -> Readings:
-    """Draw the networks of ``members``, run each forward and backward once, and read every quantity.
+    """Draw the networks of ``members``, run each forward and backward once, and read the cell's quantities.
 
     Raises:
         InvalidInput: too many tokens for the engine, heads that do not divide the width.
     """
     draws = Draws(cell.seed, members, device, DTYPES[cell.dtype])
-    linear = RandomLinear(draws, cell.engine)
+    linear = RandomLinear(draws, cell.engine, keep=bool(cell.requested))
     feed = source(cell.source)(cell.configuration, draws)
     network = forward(cell.configuration, feed.inputs, linear)
     streams = [layer["x"] for layer in network.streams]
     gradients = torch.autograd.grad(feed.objective(network.output), streams)
-    observation = Observation(network, gradients, linear.tape)
+    observation = Observation(cell.configuration, network, gradients, linear.tape, linear.matrices)
     with torch.no_grad():
         values = {name: PROBES[name].read(observation).cpu().numpy() for name in cell.quantities}
     return Readings(values, (linear.tape.weights,))

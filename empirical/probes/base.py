@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
 
 from empirical.blocks import Pass
 from empirical.layers import Tape
+from theory.configuration import Configuration
 
 Tensor = torch.Tensor
 
@@ -18,14 +19,18 @@ class Observation:
     """A pass with its gradients.
 
     Attributes:
+        configuration: the network's axes.
         network: the forward pass.
         gradients: ∂𝓛/∂x_l of the stream x at layers 0..L, each (members, tokens, width).
         tape: squared gradients of the weight matrices.
+        matrices: the weights themselves, where a probe on request was asked for.
     """
 
+    configuration: Configuration
     network: Pass
     gradients: tuple[Tensor, ...]
     tape: Tape
+    matrices: Mapping[tuple[int, int, str], Tensor]
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class Probe:
     """Whether an exact zero is a possible reading (a cosine) and not a fault."""
     is_ratio: bool = False
     """Whether it is 0/0 where its vector has underflowed, which is then no fault of its own."""
+    on_request: bool = False
+    """Whether it costs so much that a cell has to ask for it (`Cell.requested`); it may use the dense weights."""
 
 
 def wide(x: Tensor) -> Tensor:
