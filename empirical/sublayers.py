@@ -59,8 +59,7 @@ class SublayerApplication:
         tokens, width = x.shape[-2:]
         heads = self.configuration.heads
         query, key, value = (
-            self._matrix(name, x, width).unflatten(-1, (heads, width // heads)).transpose(-3, -2)
-            for name in ("WQ", "WK", "WV")
+            self._matrix(name, x, width).unflatten(-1, (heads, width // heads)).transpose(-3, -2) for name in ("WQ", "WK", "WV")
         )
         scores = (query @ key.mT) / (width // heads) ** 0.5
         if self.configuration.causal:

@@ -20,7 +20,9 @@ def _read(seen: Observation) -> Tensor:
     together = min(layers, max(1, _BYTES // (step * layers)))
     members = max(1, _BYTES // (step * layers * together))
     rows = [
-        torch.cat([_portion(seen, start, members, first, min(first + together, layers) - 1) for first in range(0, layers, together)], 1)
+        torch.cat(
+            [_portion(seen, start, members, first, min(first + together, layers) - 1) for first in range(0, layers, together)], 1
+        )
         for start in range(0, len(seen.gradients[0]), members)
     ]
     return torch.cat(rows)

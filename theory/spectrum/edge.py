@@ -6,7 +6,8 @@ S-transforms of independent steps multiply, so from layer l to the output, in un
 
 and the edge is its minimum over ψ > 0. There z is a parabola, the density ends as a square root, and the largest eigenvalue
 of a real matrix of width d follows Tracy and Widom's law for β = 1: with ρ(λ) ≈ (1/π) γ^{−3/2} √(z* − λ), its mean is
-z* + γ d^{−2/3} E[TW₁], and γ/z* = (½ ∂²log z/∂ψ²)^{1/3}.
+z* + γ d^{−2/3} E[TW₁], and γ/z* = (½ ∂²log z/∂ψ²)^{1/3}. The next term, for real matrices, is that a dimension d counts as
+d − ½ (Ma 2012 for W Wᵀ; products of Gaussian matrices alike), which takes 1/(2dψ*) off log z*.
 """
 
 from __future__ import annotations
@@ -37,12 +38,14 @@ class Edges:
         mean: mean squared singular value (the squared stream gradient).
         ratio: edge over mean at infinite width.
         scale: γ/edge, relative scale of the largest eigenvalue's fluctuations at width 1.
+        inverse_place: 1/ψ* (0 at the output), which tends to ΣV_j as that grows.
         variance: ΣV_j of the steps above the layer.
     """
 
     mean: Array
     ratio: Array
     scale: Array
+    inverse_place: Array
     variance: Array
 
     @property
@@ -51,12 +54,13 @@ class Edges:
         return self.mean * self.ratio
 
     def at(self, width: int) -> Array:
-        """Mean squared operator norm at this width, to leading order in ΣV/d.
+        """Mean squared operator norm at this width, for ΣV/d well below one.
 
         The shift is put on the logarithm, in which steps add; on the value it is the same to this order, but would turn
         negative where ΣV/d reaches one.
         """
-        return self.infinite_width * np.exp(TRACY_WIDOM_MEAN * self.scale * width ** (-2 / 3))
+        shift = TRACY_WIDOM_MEAN * self.scale * width ** (-2 / 3) - self.inverse_place / (2 * width)
+        return self.infinite_width * np.exp(shift)
 
 
 def edges(profile: Profile) -> Edges:
@@ -83,11 +87,13 @@ def edges(profile: Profile) -> Edges:
     steps = _laws(profile).log_transforms(np.exp(log_psi))
     blocks = steps.reshape(len(profile.blocks), -1, len(log_psi)).sum(axis=1)
     place, value, second = _minima(np.log1p(np.exp(-log_psi)) - np.cumsum(blocks[::-1], axis=0)[::-1])
-    curvature = second / (_SPACING * np.exp(low + _SPACING * place)) ** 2
+    psi = np.exp(low + _SPACING * place)
+    curvature = second / (_SPACING * psi) ** 2
     return Edges(
         mean=np.array([mean_square(moments) for moments in profile.backward]),
         ratio=np.append(np.exp(value), 1.0),
         scale=np.append(np.cbrt(curvature / 2), 0.0),
+        inverse_place=np.append(1 / psi, 0.0),
         variance=above,
     )
 
