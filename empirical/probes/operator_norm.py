@@ -19,12 +19,10 @@ def _read(seen: Observation) -> Tensor:
     step = tokens * width * 8 * _TENSORS * len(seen.configuration.maps) * seen.configuration.expansion
     together = min(layers, max(1, _BYTES // (step * layers)))
     members = max(1, _BYTES // (step * layers * together))
-    rows = [
-        torch.cat(
-            [_portion(seen, start, members, first, min(first + together, layers) - 1) for first in range(0, layers, together)], 1
-        )
-        for start in range(0, len(seen.gradients[0]), members)
-    ]
+    rows = []
+    for start in range(0, len(seen.gradients[0]), members):
+        parts = [_portion(seen, start, members, first, min(first + together, layers) - 1) for first in range(0, layers, together)]
+        rows.append(torch.cat(parts, dim=1))
     return torch.cat(rows)
 
 

@@ -11,6 +11,9 @@ import numpy as np
 from empirical.measurement import Cell
 from empirical.statistics import Estimate, Statistic
 from empirical.verdicts import Band, Verdict, judge
+from theory.algebra import Variant
+from theory.laws.derivation import DerivationStep, derivation
+from theory.sublayers import SublayerMaps
 
 Whose = Literal["statement", "law"]
 SUPPORTED, REFUTED, BY_CONDITION = Verdict.SUPPORTED, Verdict.REFUTED, Verdict.BY_CONDITION
@@ -108,6 +111,8 @@ class Claim:
     assumptions: tuple[str, ...] = ()
     derived: tuple[str, str] | None = None
     """Variant and sublayers (comma-separated) whose derivation the report prints."""
+    derivation: Callable[[Variant, tuple[SublayerMaps, ...]], list[DerivationStep]] = derivation
+    """Which derivation."""
     figures: tuple[Callable[[Mapping[str, Mapping[str, np.ndarray]]], dict[str, Any]], ...] = ()
     """Each from measured values (label of a cell → quantity → (members, rows)) to a figure's record."""
     reported: tuple[dict[str, str], ...] = ()

@@ -16,7 +16,6 @@ from empirical.statistics import Estimate, estimate
 from empirical.verdicts import Verdict
 from tests.claims.declaration import Check, Claim, Direct
 from theory.configuration import Configuration
-from theory.laws.derivation import derivation
 from theory.quantities import quantity
 from theory.sublayers import sublayer
 from theory.variants import load
@@ -189,7 +188,7 @@ def _statement(claim: Claim) -> dict[str, Any]:
     if claim.derived:
         variant, names = claim.derived
         maps = tuple(sublayer(name) for name in names.split(",") if name)
-        steps = [vars(step) for step in derivation(load(variant), maps)]
+        steps = [vars(step) for step in claim.derivation(load(variant), maps)]
     return {
         "schema": 1,
         "kind": "claim",

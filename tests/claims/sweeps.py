@@ -23,6 +23,7 @@ class Sweep:
 
     Args:
         base_seed: the profile's; every cell mixes it with its label, so that cells are independent of each other.
+        requested: costly quantities, see `Cell`.
     """
 
     variant: str
@@ -37,6 +38,7 @@ class Sweep:
     source: str = "isotropic"
     engine: str = "matrix-free"
     dtype: str = "float64"
+    requested: tuple[str, ...] = ()
 
     def configuration(self, depth: int) -> Configuration:
         """The network at one depth."""
@@ -78,7 +80,7 @@ class Sweep:
 
     def _cell(self, depth: int, label: str) -> Cell:
         seed = (self.base_seed << 32) + zlib.crc32(label.encode())
-        return Cell(self.configuration(depth), self.source, self.engine, self.dtype, seed)
+        return Cell(self.configuration(depth), self.source, self.engine, self.dtype, seed, self.requested)
 
     def predicted(self, name: str, depth: int) -> Array:
         """Theory's values of a quantity, layer by layer."""

@@ -87,22 +87,25 @@ def worst_case(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> li
     steps = [
         DerivationStep(
             "Worst case: one step",
-            "Λ is the largest squared singular value from layer l to the output. A step's Jacobian is a·1 + b·J_F, its coefficients read "
-            "off the same walk; norms count as divisions (their projections have rank two). A = a² and B = b²κ² are the paths' gains.",
+            "Λ is the largest squared singular value from layer l to the output. A step's Jacobian is a·1 + b·J_F, its coefficients "
+            "read off the same walk; norms count as divisions (their projections have rank two). A = a² and B = b²κ² are the "
+            "paths' gains.",
             *_paths(law),
         ),
         DerivationStep(
             "Worst case: sublayer",
-            "J_F ends in a Gaussian matrix, so it is R-diagonal, and S-transforms of its free factors multiply: 1/(1+ψ) for a square "
-            "Gaussian matrix, S_D for the squared slopes; in a hidden layer c times as wide ψ counts as ψ/c. T = J_F J_Fᵀ/κ².",
-            r"S_T(\psi) = \frac{S_D(\psi/c)}{(1+\psi)(1+\psi/c)}\ \text{ for } W_2DW_1,\qquad \frac{S_D(\psi)}{1+\psi}\ \text{ for } DW",
+            "J_F ends in a Gaussian matrix, so it is R-diagonal, and S-transforms of its free factors multiply: 1/(1+ψ) for a "
+            "square Gaussian matrix, S_D for the squared slopes; in a hidden layer c times as wide ψ counts as ψ/c. "
+            "T = J_F J_Fᵀ/κ².",
+            r"S_T(\psi) = \frac{S_D(\psi/c)}{(1+\psi)(1+\psi/c)}\ \text{ for } W_2DW_1,"
+            r"\qquad \frac{S_D(\psi)}{1+\psi}\ \text{ for } DW",
             "S_T(ψ) = S_D(ψ/c)/((1+ψ)(1+ψ/c)) for W₂DW₁, S_D(ψ)/(1+ψ) for DW",
         ),
         *(_slopes(maps) for maps in sublayers if isinstance(maps, TokenWise)),
         DerivationStep(
             "Worst case: addition",
-            "Symmetrised singular-value laws of a·1 and b·J_F add freely (Haagerup & Larsen 2000); in the variable w = ψ(1+ψ)S(ψ) their "
-            "free cumulant transforms add (Arizmendi & Pérez-Abreu 2009), which gives S_J as a curve with parameter t.",
+            "Symmetrised singular-value laws of a·1 and b·J_F add freely (Haagerup & Larsen 2000); in the variable "
+            "w = ψ(1+ψ)S(ψ) their free cumulant transforms add (Arizmendi & Pérez-Abreu 2009), which gives S_J as a curve with parameter t.",
             r"w = \frac{t(1+t)S_T(t)}{B},\quad u(1+u) = A w,\quad \psi = t + u,\quad S_J(\psi) = \frac{w}{\psi(1+\psi)}",
             "w = t(1+t)S_T(t)/B, u(1+u) = A·w, ψ = t + u, S_J(ψ) = w/(ψ(1+ψ))",
         ),
@@ -166,8 +169,8 @@ def _asymptotic_step() -> DerivationStep:
     slope = leading.subs(_theta, place)
     return DerivationStep(
         "Worst case: many steps",
-        "Where ΣV is large the minimum lies at ψ = θ/ΣV, so only the first-order terms of the S-transforms are left (Kargin 2008): "
-        f"(1+ψ)/ψ · e^(ΣV·ψ) → ΣV · e^θ/θ, least at θ = {place}.",
+        "Where ΣV is large the minimum lies at ψ = θ/ΣV, so only the first-order terms of the S-transforms are left "
+        f"(Kargin 2008): (1+ψ)/ψ · e^(ΣV·ψ) → ΣV · e^θ/θ, least at θ = {place}.",
         rf"\frac{{\Lambda}}{{\mathrm{{mean}}}} \to {sympy.latex(slope)}\,\sum_{{j>l}} V_j",
         f"Λ/mean → {slope}·ΣV_j",
     )
@@ -205,9 +208,10 @@ def _class_steps(law: Law, sublayers: tuple[SublayerMaps, ...]) -> Iterable[Deri
 def _finite_width_step() -> DerivationStep:
     return DerivationStep(
         "Worst case: finite width",
-        "At the minimum z is a parabola, so the density ends as a square root and the largest eigenvalue follows Tracy and Widom's law "
-        "(β = 1, mean −1.2065); for real matrices a dimension d counts as d − ½. Both hold for ΣV well below d.",
-        r"E\log\frac{\Lambda_d}{\Lambda} = -1.2065\left(\tfrac12\,\partial_\psi^2\log z\right)^{1/3}d^{-2/3} - \frac{1}{2d\,\psi^*}",
+        "At the minimum z is a parabola, so the density ends as a square root and the largest eigenvalue follows Tracy and "
+        "Widom's law (β = 1, mean −1.2065); for real matrices a dimension d counts as d − ½. Both hold for ΣV well below d.",
+        r"E\log\frac{\Lambda_d}{\Lambda} = -1.2065\left(\tfrac12\,\partial_\psi^2\log z\right)^{1/3}d^{-2/3}"
+        r" - \frac{1}{2d\,\psi^*}",
         "E log(Λ_d/Λ) = −1.2065·(½ ∂²log z/∂ψ²)^(1/3)·d^(−2/3) − 1/(2dψ*)",
     )
 

@@ -56,7 +56,7 @@ class TokenWise(SublayerMaps):
         return 2 + ratio / expansion if len(self.matrices) == 2 else 1 + ratio
 
     def factor(self, variance: float, expansion: int) -> Factor:
-        """S-transforms multiply: 1/(1 + t) of the outer Gaussian matrix (taken out of g), the slopes', 1/(1 + t) of the inner one.
+        """S-transforms multiply: 1/(1 + t) of the outer Gaussian matrix (not in g), the slopes', 1/(1 + t) of the inner.
 
         Behind W₂ the inner two act in the hidden layer, c times as wide, where t counts as t/c.
         """
