@@ -33,10 +33,10 @@ class Cell:
         engine: ``dense`` or ``matrix-free`` (the same distribution, see `empirical.layers`).
         dtype: ``float64``, ``float32``, ``bfloat16`` or ``float16``.
         seed: base seed; member m of the ensemble is drawn from (seed, m).
-        extra: names of quantities that are made on demand (optimiser updates).
+        extra: names of quantities that are made on demand (optimiser updates, operator norms).
 
     Raises:
-        InvalidInput: unknown dtype or input; an optimiser update without matrices or with another gradient.
+        InvalidInput: unknown dtype or input; a quantity on demand without matrices or with another gradient.
     """
 
     configuration: Configuration
@@ -112,21 +112,22 @@ def device_named(name: str) -> torch.device:
 
 
 def measure(cell: Cell, members: Sequence[int], device: torch.device) -> Readings:
-    """Draw the networks of ``members``, run each forward and backward once, and read every quantity.
+    """Draw the networks of ``members``, run each forward and backward once, and read the cell's quantities.
 
     Raises:
         InvalidInput: too many tokens for the engine, heads that do not divide the width.
     """
     draws = Draws(cell.seed, members, device, DTYPES[cell.dtype])
-    linear = RandomLinear(draws, cell.engine)
+    linear = RandomLinear(draws, cell.engine, keep=any(PROBES[name].matrices for name in cell.extra))
     feed = source(cell.source)(cell.configuration, draws)
     network = forward(cell.configuration, feed.inputs, linear)
     streams = [layer["x"] for layer in network.streams]
     tape = linear.tape
-    tape.factors = {} if cell.extra else None
-    gradients = torch.autograd.grad(feed.objective(network.output), streams, retain_graph=bool(cell.extra))
-    directions = tuple(_direction(network, linear, draws) for _ in range(_DIRECTIONS if cell.extra else 0))
-    observation = Observation(network, gradients, tape, directions)
+    directed = any(PROBES[name].directions for name in cell.extra)
+    tape.factors = {} if directed else None
+    gradients = torch.autograd.grad(feed.objective(network.output), streams, retain_graph=directed)
+    directions = tuple(_direction(network, linear, draws) for _ in range(_DIRECTIONS if directed else 0))
+    observation = Observation(cell.configuration, network, gradients, tape, directions, linear.matrices, linear.shifts)
     with torch.no_grad():
         values = {name: PROBES[name].read(observation).cpu().numpy() for name in cell.quantities}
     biases = {(layer, index, f"bias of {name}"): record for (layer, index, name), record in tape.biases.items()}
