@@ -8,6 +8,7 @@ layer, lie on an axis of their own, so that each step multiplies all vectors tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 
@@ -76,8 +77,7 @@ class Jacobians:
             state = _copies(streams[layer - 1], min(last, layer - 1) - first + 1)
             self._blocks[layer] = []
             for index in range(len(configuration.maps)):
-                place = (layer, index)
-                step = LinearStep(lambda x, place=place: sublayer_step(configuration, place, x, linear).after, state)
+                step = LinearStep(partial(_step, configuration, linear, (layer, index)), state)
                 self._blocks[layer].append(step)
                 state = step.result
         self._read_out = LinearStep(lambda x: {"y": read_out(configuration, x)}, _copies(streams[-1], last - first + 1))
@@ -110,6 +110,10 @@ class Jacobians:
 
     def _entering(self, x: Tensor) -> Streams:
         return {"x": x} | {name: torch.zeros_like(x) for name in self._others}
+
+
+def _step(configuration: Configuration, linear: KnownLinear, place: tuple[int, int], streams: Streams) -> Streams:
+    return sublayer_step(configuration, place, streams, linear).after
 
 
 def _copies(streams: Streams, count: int) -> Streams:

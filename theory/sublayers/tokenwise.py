@@ -51,8 +51,7 @@ class TokenWise(SublayerMaps):
 
     def spread(self, variance: float, expansion: int) -> float | None:
         """Each free factor adds its own relative variance: 1 for a Gaussian matrix, and the slopes' (S-transforms multiply)."""
-        slopes = self.activation.expectation(lambda z: self.activation.derivative(z) ** 4, variance)
-        ratio = slopes / self.activation.moments(variance)[1] ** 2
+        ratio = self.activation.slope_ratio(variance)
         return 2 + ratio / expansion if len(self.matrices) == 2 else 1 + ratio
 
     def factor(self, variance: float, expansion: int) -> Factor:

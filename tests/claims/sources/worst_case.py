@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from empirical.estimands import log_slope_of_ratio, slope_across_widths
+from empirical.estimands import log_relative_ratio, log_slope_of_ratio, slope_across_widths
 from empirical.statistics import Statistic
 from empirical.verdicts import Band
-from tests.claims.checks import follows_law
+from tests.claims.checks import follows_law, law_band
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers
 from tests.claims.laws import worst_case_law
@@ -154,7 +154,19 @@ def pre_ln_worst_case(profile: Profile) -> Claim:
                 )
                 for sweep in sweeps
             ),
-            *(follows_law(sweep, NORM) for sweep in sweeps),
+            *(
+                Check(
+                    f"worst over typical, measured over predicted, every layer of L={depth}, {sweep.name}",
+                    log_relative_ratio(
+                        sweep.deepest, NORM, GRADIENT, sweep.predicted(NORM, depth) / sweep.predicted(GRADIENT, depth)
+                    ),
+                    sweep.names,
+                    law_band(sweep, depth),
+                    "law",
+                    logarithm=True,
+                )
+                for sweep in sweeps
+            ),
         ),
         expected=SUPPORTED,
         assumptions=_NETWORKS,
