@@ -72,6 +72,12 @@ def log_increments(cells: Depths, quantity: str, row: int) -> Statistic:
     return statistic
 
 
+def log_relative_ratio(cell: str, above: str, below: str, law: Array, rows: slice = slice(None)) -> Statistic:
+    """Logarithm of one quantity over another, over its law, one component a layer."""
+    predicted = np.log(law[rows])
+    return lambda means: np.log(means[cell][above][..., rows] / means[cell][below][..., rows]) - predicted
+
+
 def depth_exponent(cells: Depths, quantity: str, row: int, power: float = 1.0) -> Statistic:
     """Exponent of row ``row`` in depth: slope of log mean^power on log L."""
     x = np.log([depth for depth, _ in cells])

@@ -58,10 +58,6 @@ def _gradients(of: Streams, by: Streams, vectors: Streams, create_graph: bool = 
     return dict(zip(by, found, strict=True))
 
 
-def _after(configuration: Configuration, place: tuple[int, int], linear: KnownLinear, streams: Streams) -> Streams:
-    return sublayer_step(configuration, place, streams, linear).after
-
-
 class Jacobians:
     """∂y/∂x_l for the stream x at layers l = first..last of a batch of networks, the other streams held fixed.
 
@@ -81,8 +77,7 @@ class Jacobians:
             state = _copies(streams[layer - 1], min(last, layer - 1) - first + 1)
             self._blocks[layer] = []
             for index in range(len(configuration.maps)):
-                place = (layer, index)
-                step = LinearStep(partial(_after, configuration, place, linear), state)
+                step = LinearStep(partial(_step, configuration, linear, (layer, index)), state)
                 self._blocks[layer].append(step)
                 state = step.result
         self._read_out = LinearStep(lambda x: {"y": read_out(configuration, x)}, _copies(streams[-1], last - first + 1))
@@ -115,6 +110,10 @@ class Jacobians:
 
     def _entering(self, x: Tensor) -> Streams:
         return {"x": x} | {name: torch.zeros_like(x) for name in self._others}
+
+
+def _step(configuration: Configuration, linear: KnownLinear, place: tuple[int, int], streams: Streams) -> Streams:
+    return sublayer_step(configuration, place, streams, linear).after
 
 
 def _copies(streams: Streams, count: int) -> Streams:

@@ -16,7 +16,7 @@ from empirical.sources import source
 from theory.boundary import Boundary
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
-from theory.quantities import QUANTITIES
+from theory.quantities import QUANTITIES, quantity
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _BATCH_BYTES = 600_000_000
@@ -52,7 +52,7 @@ class Cell:
             raise InvalidInput(f"unknown dtype {self.dtype!r}: use one of {', '.join(DTYPES)}")
         if self.seed < 0:
             raise InvalidInput(f"seed is {self.seed}: it must be 0 or more")
-        if self.extra and self.engine != "dense":
+        if [quantity(name) for name in self.extra] and self.engine != "dense":
             raise InvalidInput(f"{self.extra[0]} needs the weights themselves: use --engine dense")
 
     @property

@@ -13,5 +13,4 @@ QUANTITY = Quantity(
     definition="squared operator norm of ∂y/∂x_l, y the output (after the final norm); of one token where tokens do not mix",
     read=_read,
     on_demand=True,
-    infinite_width=True,
 )

@@ -25,12 +25,12 @@ _theta, _total = sympy.symbols("theta V", positive=True)
 @lru_cache(maxsize=1)
 def step_variance() -> sympy.Expr:
     """V of J = a·1 + b·J_F, the first-order term of its S-transform: −S'(0)/S(0), with the curve's parameter t → 0."""
+    direct = sympy.series((sympy.sqrt(1 + 4 * A * w) - 1) / 2, w, 0, 3).removeO()
     branch = t * (1 + (1 - spread) * t) / B  # w = t(1 + t)S_T(t)/B and S_T = 1 − V_F t + …
-    reached = t + (sympy.sqrt(1 + 4 * A * branch) - 1) / 2
-    transform = branch / (reached * (1 + reached))
-    at_zero = sympy.limit(transform, t, 0)
-    slope = sympy.limit(sympy.diff(transform, t), t, 0) / sympy.diff(reached, t).subs(t, 0)
-    return sympy.factor(sympy.simplify(-slope / at_zero))
+    reached = t + direct.subs(w, branch)
+    transform = sympy.cancel(branch / (reached * (1 + reached)))
+    at_zero, slope = (formula.subs(t, 0) for formula in (transform, sympy.diff(transform, t)))
+    return sympy.factor(-slope / at_zero / sympy.diff(reached, t).subs(t, 0))
 
 
 def linear_transform() -> sympy.Expr:
@@ -87,9 +87,9 @@ def worst_case(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> li
     steps = [
         DerivationStep(
             "Worst case: one step",
-            "Λ is the largest squared singular value from layer l to the output. A step's Jacobian is a·1 + b·J_F, its coefficients "
-            "read off the same walk; norms count as divisions (their projections have rank two). A = a² and B = b²κ² are the "
-            "paths' gains.",
+            "Λ is the largest squared singular value from layer l to the output. A step's Jacobian is a·1 + b·J_F, its "
+            "coefficients read off the same walk; norms count as divisions (their projections have rank two). "
+            "A = a² and B = b²κ² are the paths' gains.",
             *_paths(law),
         ),
         DerivationStep(
@@ -105,7 +105,8 @@ def worst_case(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> li
         DerivationStep(
             "Worst case: addition",
             "Symmetrised singular-value laws of a·1 and b·J_F add freely (Haagerup & Larsen 2000); in the variable "
-            "w = ψ(1+ψ)S(ψ) their free cumulant transforms add (Arizmendi & Pérez-Abreu 2009), which gives S_J as a curve with parameter t.",
+            "w = ψ(1+ψ)S(ψ) their free cumulant transforms add (Arizmendi & Pérez-Abreu 2009), "
+            "which gives S_J as a curve with parameter t.",
             r"w = \frac{t(1+t)S_T(t)}{B},\quad u(1+u) = A w,\quad \psi = t + u,\quad S_J(\psi) = \frac{w}{\psi(1+\psi)}",
             "w = t(1+t)S_T(t)/B, u(1+u) = A·w, ψ = t + u, S_J(ψ) = w/(ψ(1+ψ))",
         ),

@@ -35,7 +35,8 @@ class Edges:
     """The worst case at layers 0..L, arrays of shape (L + 1,).
 
     Attributes:
-        mean: mean squared singular value (the squared stream gradient).
+        mean: mean squared singular value (the squared stream gradient), which scales the whole spectrum: to first order
+            in 1/width from a profile of finite width.
         ratio: edge over mean at infinite width.
         scale: γ/edge, relative scale of the largest eigenvalue's fluctuations at width 1.
         inverse_place: 1/ψ* (0 at the output), which tends to ΣV_j as that grows.

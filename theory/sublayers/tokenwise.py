@@ -65,7 +65,7 @@ def _fluctuations(phi: Activation, variance: float, expansion: int) -> Fluctuati
     mixed = phi.expectation(lambda z: (phi.value(z) * phi.derivative(z)) ** 2, variance) / (square * slope)
     along = phi.expectation(lambda z: phi.value(z) * phi.derivative(z) * z, variance)
     moved = phi.expectation(lambda z: (phi.derivative(z) * z) ** 2, variance)
-    slopes = phi.expectation(lambda z: phi.derivative(z) ** 4, variance) / slope**2
+    slopes = phi.slope_ratio(variance)
     of_argument = (along / square, along**2 / (square * moved), moved / (variance * slope))
     if expansion:
         length, coupling, conditioned = 2 + (fourth - 1) / expansion, (mixed - 1) / expansion, mixed / expansion

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from empirical.estimands import log_slope_of_ratio, slope_across_widths
+from empirical.estimands import log_relative_ratio, log_slope_of_ratio, slope_across_widths
 from empirical.statistics import Statistic
 from empirical.verdicts import Band
-from tests.claims.checks import follows_law
+from tests.claims.checks import follows_law, law_band
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers
 from tests.claims.laws import worst_case_law
@@ -33,13 +33,18 @@ def _sweep(variant: str, sublayers: str, depth: int, base_seed: int, width: int)
 
 
 def _edges(sweep: Sweep) -> Edges:
-    return edges(recursion(sweep.configuration(sweep.depths[-1]), 1))
+    return edges(recursion(sweep.configuration(sweep.depths[-1]), 1, infinite_width=True))
 
 
 def _shift(sweep: Sweep) -> np.ndarray:
-    """What finite width is derived to multiply the edge with, layer by layer."""
+    """What finite width is derived to multiply the edge over the mean with, layer by layer."""
     found = _edges(sweep)
     return found.at(sweep.width) / found.infinite_width
+
+
+def _correction(sweep: Sweep) -> np.ndarray:
+    """What finite width is derived to multiply the edge with, the mean's own excess included."""
+    return sweep.predicted(NORM, sweep.depths[-1]) / _edges(sweep).infinite_width
 
 
 @claim
@@ -72,7 +77,7 @@ def post_ln_growth_worst_case(profile: Profile) -> Claim:
                     slope_across_widths(
                         tuple((s.width, s.deepest) for s in linear),
                         NORM,
-                        {s.deepest: _shift(s) for s in linear},
+                        {s.deepest: _correction(s) for s in linear},
                         slice(1, depth),
                     ),
                     float(np.log(slope)),
@@ -156,7 +161,19 @@ def pre_ln_worst_case(profile: Profile) -> Claim:
                 )
                 for sweep in sweeps
             ),
-            *(follows_law(sweep, NORM) for sweep in sweeps),
+            *(
+                Check(
+                    f"worst over typical, measured over predicted, every layer of L={depth}, {sweep.name}",
+                    log_relative_ratio(
+                        sweep.deepest, NORM, GRADIENT, sweep.predicted(NORM, depth) / sweep.predicted(GRADIENT, depth)
+                    ),
+                    sweep.names,
+                    law_band(sweep, depth),
+                    "law",
+                    logarithm=True,
+                )
+                for sweep in sweeps
+            ),
         ),
         expected=SUPPORTED,
         assumptions=_NETWORKS,
