@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from empirical.layers import RandomLinear
+from empirical.layers import Linear
 from empirical.sublayers import SublayerApplication
 from theory.algebra import Expression, Norm, Scale, Stream, Sublayer, Sum
 from theory.configuration import Configuration
@@ -17,10 +17,11 @@ Tensor = torch.Tensor
 
 @dataclass
 class Step:
-    """What one sublayer step computed: the value of every node of the update, and the streams before it."""
+    """What one sublayer step computed: the value of every node of the update, and the streams before and after it."""
 
     before: Mapping[str, Tensor]
     values: dict[Expression, Tensor]
+    after: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass
@@ -32,26 +33,38 @@ class Pass:
     output: Tensor = field(default_factory=lambda: torch.empty(0))
 
 
-def forward(configuration: Configuration, inputs: Tensor, linear: RandomLinear) -> Pass:
+def forward(configuration: Configuration, inputs: Tensor, linear: Linear) -> Pass:
     """Run the stack on ``inputs`` (members, tokens, width); every stream starts as the input.
 
     Each stream is a tensor of its own in the autograd graph, so that ∂𝓛/∂x_l can be asked for at every layer.
     """
-    variant = configuration.variant
-    result = Pass(streams=[{name: _own(inputs) for name in variant.streams}])
+    result = Pass(streams=[{name: _own(inputs) for name in configuration.variant.streams}])
     for layer in range(1, configuration.depth + 1):
         streams: Mapping[str, Tensor] = result.streams[-1]
-        for index, maps in enumerate(configuration.maps):
-            sublayer = SublayerApplication(configuration, maps, (layer, index), linear)
-            step = Step(streams, {})
-            coefficient = _coefficients(configuration, layer)
-            # A view of its own for each stream: two streams may hold the same node, their gradients differ.
-            streams = {name: _own(_value(node, step, sublayer, coefficient)) for name, node in variant.steps}
+        for index in range(len(configuration.maps)):
+            step = sublayer_step(configuration, (layer, index), streams, linear)
+            streams = step.after
         result.last_steps.append(step)
         result.streams.append(dict(streams))
-    step = Step(result.streams[-1], {})
-    result.output = _value(variant.read_out, step, _no_sublayer, _coefficients(configuration, configuration.depth))
+    result.output = read_out(configuration, result.streams[-1])
     return result
+
+
+def sublayer_step(configuration: Configuration, place: tuple[int, int], streams: Mapping[str, Tensor], linear: Linear) -> Step:
+    """One sublayer step on streams of shape (members, …, tokens, width); ``place`` is (layer, index within the block)."""
+    layer, index = place
+    sublayer = SublayerApplication(configuration, configuration.maps[index], place, linear)
+    step = Step(streams, {})
+    coefficient = _coefficients(configuration, layer)
+    # A view of its own for each stream: two streams may hold the same node, their gradients differ.
+    step.after = {name: _own(_value(node, step, sublayer, coefficient)) for name, node in configuration.variant.steps}
+    return step
+
+
+def read_out(configuration: Configuration, streams: Mapping[str, Tensor]) -> Tensor:
+    """The network's output from its last streams."""
+    coefficient = _coefficients(configuration, configuration.depth)
+    return _value(configuration.variant.read_out, Step(streams, {}), _no_sublayer, coefficient)
 
 
 def _coefficients(configuration: Configuration, layer: int) -> Callable[[Scale], float]:

@@ -5,7 +5,7 @@ Every factory returns a `Statistic` with components along the last axis. Ratios 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from empirical.statistics import Means, Statistic, extrapolate, slope
 
 Array = np.ndarray
 Depths = Sequence[tuple[int, str]]
-"""(depth, label of the cell), rising."""
+"""(depth or width, label of the cell), rising."""
 
 
 def reading(cell: str, quantity: str, row: int) -> Statistic:
@@ -72,6 +72,12 @@ def log_increments(cells: Depths, quantity: str, row: int) -> Statistic:
     return statistic
 
 
+def log_relative_ratio(cell: str, above: str, below: str, law: Array, rows: slice = slice(None)) -> Statistic:
+    """Logarithm of one quantity over another, over its law, one component a layer."""
+    predicted = np.log(law[rows])
+    return lambda means: np.log(means[cell][above][..., rows] / means[cell][below][..., rows]) - predicted
+
+
 def depth_exponent(cells: Depths, quantity: str, row: int, power: float = 1.0) -> Statistic:
     """Exponent of row ``row`` in depth: slope of log mean^power on log L."""
     x = np.log([depth for depth, _ in cells])
@@ -109,6 +115,36 @@ def excess_exponent(cells: Depths, quantity: str, row: int) -> Statistic:
 def slope_on(cell: str, quantity: str, x: Array, rows: slice = slice(None), power: float = 1.0) -> Statistic:
     """Slope of log mean^power over rows on ``x``: an exponent for x = log of something, a rate for x = layer."""
     return lambda means: power * slope(x, np.log(means[cell][quantity][..., rows]))[..., None]
+
+
+def slope_across_widths(cells: Depths, quantity: str, corrections: Mapping[str, Array], rows: slice) -> Statistic:
+    """Logarithm of the slope of a quantity against the number of blocks to the output, at infinite width.
+
+    Args:
+        cells: (width, label) of one network at several widths.
+        corrections: by label, what finite width is known to multiply each row with.
+        rows: the rows that the slope is taken over; what is left of it is extrapolated linearly in 1/width.
+    """
+    x = np.array([1 / width for width, _ in cells])
+
+    def statistic(means: Means) -> Array:
+        slopes = []
+        for _, label in cells:
+            values = (means[label][quantity] / corrections[label])[..., rows]
+            slopes.append(np.log(-slope(np.arange(values.shape[-1]), values)))
+        return extrapolate(x, np.stack(np.broadcast_arrays(*slopes), axis=-1), 0.0)[..., None]
+
+    return statistic
+
+
+def log_slope_of_ratio(cell: str, above: str, below: str, correction: Array, x: Array, rows: slice) -> Statistic:
+    """Logarithm of the slope on ``x`` of one quantity over another and over ``correction``, row by row."""
+
+    def statistic(means: Means) -> Array:
+        ratio = means[cell][above] / means[cell][below] / correction
+        return np.log(slope(x[rows], ratio[..., rows]))[..., None]
+
+    return statistic
 
 
 def count_positive(cell: str, quantity: str) -> Statistic:

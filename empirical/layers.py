@@ -8,8 +8,9 @@ O(tokens²·width) in place of O(tokens·width²), and no width² numbers are dr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -47,19 +48,52 @@ class Tape:
     """Where they are asked for (dense engine): X and Δ of ∂𝓛/∂W = XᵀΔ, each (members, tokens, features)."""
 
 
+class Linear(Protocol):
+    """What applies weight matrices: x W + b for the matrix of a key, (members, …, fan_in) → (members, …, fan_out)."""
+
+    def __call__(
+        self, key: tuple[int, int, str], x: Tensor, fan_out: int, variance: float, bias: float = 0.0, uniform: bool = False
+    ) -> Tensor:
+        """x W + b; see `RandomLinear`."""
+
+
+class KnownLinear:
+    """Applies matrices that were drawn before, differentiably to any order, to streams with any number of leading axes.
+
+    Args:
+        matrices: (members, fan_in, fan_out) by key.
+        shifts: (members, 1, fan_out) by key, where there is a bias.
+    """
+
+    def __init__(
+        self, matrices: Mapping[tuple[int, int, str], Tensor], shifts: Mapping[tuple[int, int, str], Tensor] | None = None
+    ) -> None:
+        self.matrices, self.shifts = matrices, shifts or {}
+
+    def __call__(
+        self, key: tuple[int, int, str], x: Tensor, fan_out: int, variance: float, bias: float = 0.0, uniform: bool = False
+    ) -> Tensor:
+        """x W + b of ``key``: one product a member, whatever lies between members and width."""
+        product = x.flatten(1, -2) @ self.matrices[key]
+        return (product + self.shifts[key] if key in self.shifts else product).unflatten(1, x.shape[1:-1])
+
+
 class RandomLinear:
     """Draws and applies the weight matrices and biases of one batch.
 
     Args:
         draws: the batch's generators.
         engine: ``dense`` or ``matrix-free``.
+        keep: whether to keep dense matrices in ``matrices`` and biases in ``shifts``, for a `KnownLinear`.
     """
 
-    def __init__(self, draws: Draws, engine: str) -> None:
+    def __init__(self, draws: Draws, engine: str, keep: bool = False) -> None:
         if engine not in ENGINES:
             raise InvalidInput(f"unknown engine {engine!r}: use {' or '.join(ENGINES)}")
-        self.draws, self.engine = draws, engine
+        self.draws, self.engine, self.keep = draws, engine, keep
         self.tape = Tape()
+        self.matrices: dict[tuple[int, int, str], Tensor] = {}
+        self.shifts: dict[tuple[int, int, str], Tensor] = {}
 
     def __call__(
         self, key: tuple[int, int, str], x: Tensor, fan_out: int, variance: float, bias: float = 0.0, uniform: bool = False
@@ -95,12 +129,16 @@ class RandomLinear:
         else:
             weights = self.draws.normal("weights", tokens, fan_out, std=std, dtype=_at_least_float(x))
         self.tape.weights[key] = _record(weights, variance, fan_in, uniform)
+        if self.keep:
+            self.matrices[key] = weights
         operation = _Dense if self.engine == "dense" else _MatrixFree
         result: Tensor = operation.apply(x, weights, self, key, std)
         if not bias:
             return result
         shift = self._drawn(1, fan_out, std=bias**0.5, uniform=uniform)
         self.tape.biases[key] = _record(shift, bias, 1, uniform)
+        if self.keep:
+            self.shifts[key] = shift
         return result + shift
 
     def _drawn(self, *shape: int, std: float, uniform: bool) -> Tensor:

@@ -16,7 +16,7 @@ from empirical.sources import source
 from theory.boundary import Boundary
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
-from theory.quantities import QUANTITIES
+from theory.quantities import QUANTITIES, quantity
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _BATCH_BYTES = 600_000_000
@@ -33,10 +33,10 @@ class Cell:
         engine: ``dense`` or ``matrix-free`` (the same distribution, see `empirical.layers`).
         dtype: ``float64``, ``float32``, ``bfloat16`` or ``float16``.
         seed: base seed; member m of the ensemble is drawn from (seed, m).
-        extra: names of quantities that are made on demand (optimiser updates).
+        extra: names of quantities that are made on demand (optimiser updates, operator norms).
 
     Raises:
-        InvalidInput: unknown dtype or input; an optimiser update without matrices or with another gradient.
+        InvalidInput: unknown dtype or input; a quantity on demand without matrices or with another gradient.
     """
 
     configuration: Configuration
@@ -52,7 +52,7 @@ class Cell:
             raise InvalidInput(f"unknown dtype {self.dtype!r}: use one of {', '.join(DTYPES)}")
         if self.seed < 0:
             raise InvalidInput(f"seed is {self.seed}: it must be 0 or more")
-        if self.extra and self.engine != "dense":
+        if [quantity(name) for name in self.extra] and self.engine != "dense":
             raise InvalidInput(f"{self.extra[0]} needs the weights themselves: use --engine dense")
 
     @property
@@ -112,21 +112,22 @@ def device_named(name: str) -> torch.device:
 
 
 def measure(cell: Cell, members: Sequence[int], device: torch.device) -> Readings:
-    """Draw the networks of ``members``, run each forward and backward once, and read every quantity.
+    """Draw the networks of ``members``, run each forward and backward once, and read the cell's quantities.
 
     Raises:
         InvalidInput: too many tokens for the engine, heads that do not divide the width.
     """
     draws = Draws(cell.seed, members, device, DTYPES[cell.dtype])
-    linear = RandomLinear(draws, cell.engine)
+    linear = RandomLinear(draws, cell.engine, keep=any(PROBES[name].matrices for name in cell.extra))
     feed = source(cell.source)(cell.configuration, draws)
     network = forward(cell.configuration, feed.inputs, linear)
     streams = [layer["x"] for layer in network.streams]
     tape = linear.tape
-    tape.factors = {} if cell.extra else None
-    gradients = torch.autograd.grad(feed.objective(network.output), streams, retain_graph=bool(cell.extra))
-    directions = tuple(_direction(network, linear, draws) for _ in range(_DIRECTIONS if cell.extra else 0))
-    observation = Observation(network, gradients, tape, directions)
+    directed = any(PROBES[name].directions for name in cell.extra)
+    tape.factors = {} if directed else None
+    gradients = torch.autograd.grad(feed.objective(network.output), streams, retain_graph=directed)
+    directions = tuple(_direction(network, linear, draws) for _ in range(_DIRECTIONS if directed else 0))
+    observation = Observation(cell.configuration, network, gradients, tape, directions, linear.matrices, linear.shifts)
     with torch.no_grad():
         values = {name: PROBES[name].read(observation).cpu().numpy() for name in cell.quantities}
     biases = {(layer, index, f"bias of {name}"): record for (layer, index, name), record in tape.biases.items()}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional
 
-from empirical.layers import RandomLinear
+from empirical.layers import Linear
 from theory.configuration import Configuration
 from theory.sublayers import Attention, SublayerMaps, TokenWise
 
@@ -33,12 +33,12 @@ class SublayerApplication:
         linear: draws and applies matrices.
     """
 
-    def __init__(self, configuration: Configuration, maps: SublayerMaps, place: tuple[int, int], linear: RandomLinear) -> None:
+    def __init__(self, configuration: Configuration, maps: SublayerMaps, place: tuple[int, int], linear: Linear) -> None:
         self.configuration, self.maps, self.place, self.linear = configuration, maps, place, linear
         self.weights = configuration.weights(maps)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """F(x), (members, tokens, width) → the same shape."""
+        """F(x), (members, …, tokens, width) → the same shape."""
         if isinstance(self.maps, TokenWise):
             return self._tokenwise(x, self.maps)
         if isinstance(self.maps, Attention):
@@ -57,15 +57,14 @@ class SublayerApplication:
         return self._matrix("W2", hidden, width)
 
     def _attention(self, x: Tensor) -> Tensor:
-        members, tokens, width = x.shape
+        tokens, width = x.shape[-2:]
         heads = self.configuration.heads
         query, key, value = (
-            self._matrix(name, x, width).reshape(members, tokens, heads, width // heads).transpose(1, 2)
-            for name in ("WQ", "WK", "WV")
+            self._matrix(name, x, width).unflatten(-1, (heads, width // heads)).transpose(-3, -2) for name in ("WQ", "WK", "WV")
         )
         scores = (query @ key.mT) / (width // heads) ** 0.5
         if self.configuration.causal:
             later = torch.ones(tokens, tokens, dtype=torch.bool, device=x.device).triu(1)
             scores = scores.masked_fill(later, float("-inf"))
         mixed = torch.softmax(scores, dim=-1) @ value
-        return self._matrix("WO", mixed.transpose(1, 2).reshape(members, tokens, width), width)
+        return self._matrix("WO", mixed.transpose(-3, -2).reshape(x.shape), width)

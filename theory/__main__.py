@@ -49,10 +49,12 @@ def _list(arguments: argparse.Namespace) -> None:
 
 def _derive(arguments: argparse.Namespace) -> None:
     from theory.laws.derivation import derivation
+    from theory.spectrum.derivation import worst_case
     from theory.sublayers import sublayer
 
     variant = load(arguments.variant)
-    steps = derivation(variant, tuple(sublayer(name) for name in arguments.sublayers))
+    maps = tuple(sublayer(name) for name in arguments.sublayers)
+    steps = [*derivation(variant, maps), *worst_case(variant, maps)]
     if arguments.json:
         print(json.dumps({"schema": SCHEMA, "variant": variant.name, "steps": [vars(step) for step in steps]}))
         return

@@ -3,4 +3,4 @@
 from empirical.probes.base import Probe
 from empirical.updates import adam, squared_update
 
-PROBE = Probe("adam-update", lambda seen: squared_update(seen, adam), may_vanish=True)
+PROBE = Probe("adam-update", lambda seen: squared_update(seen, adam), may_vanish=True, directions=True)

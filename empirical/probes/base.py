@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import torch
 
 from empirical.blocks import Pass
 from empirical.layers import Tape
+from theory.configuration import Configuration
 
 Tensor = torch.Tensor
 
@@ -18,17 +19,22 @@ class Observation:
     """A pass with its gradients.
 
     Attributes:
+        configuration: the network's axes.
         network: the forward pass.
         gradients: ∂𝓛/∂x_l of the stream x at layers 0..L, each (members, tokens, width).
         tape: squared gradients of the weight matrices.
         directions: for optimiser updates, the factors of every matrix's gradient for some further independent unit
             Gaussian gradients at the output.
+        matrices, shifts: the weights and biases themselves, where a probe asks for them.
     """
 
+    configuration: Configuration
     network: Pass
     gradients: tuple[Tensor, ...]
     tape: Tape
     directions: tuple[Tape, ...] = ()
+    matrices: Mapping[tuple[int, int, str], Tensor] = field(default_factory=dict)
+    shifts: Mapping[tuple[int, int, str], Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,10 @@ class Probe:
     """Whether an exact zero is a possible reading (a cosine) and not a fault."""
     is_ratio: bool = False
     """Whether it is 0/0 where its vector has underflowed, which is then no fault of its own."""
+    directions: bool = False
+    """Whether it reads backward passes for further gradients at the output."""
+    matrices: bool = False
+    """Whether it reads the dense weights themselves."""
 
 
 def wide(x: Tensor) -> Tensor:

@@ -3,4 +3,4 @@
 from empirical.probes.base import Probe
 from empirical.updates import sgd, squared_update
 
-PROBE = Probe("sgd-update", lambda seen: squared_update(seen, sgd), may_vanish=True)
+PROBE = Probe("sgd-update", lambda seen: squared_update(seen, sgd), may_vanish=True, directions=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sympy
 
 from theory.laws.law import derive
+from theory.spectrum.derivation import worst_case
 from theory.variants import load
 
 _GRADIENT = r"\frac1d E\left|\partial\mathcal{L}/\partial x_l\right|^2"
@@ -36,3 +37,9 @@ def stream_law(variant: str, text: str) -> dict[str, str]:
 def step_law(variant: str, text: str) -> dict[str, str]:
     """One step's gain χ."""
     return {"latex": rf"\chi = {sympy.latex(derive(load(variant)).backward)}", "text": text}
+
+
+def worst_case_law(variant: str, text: str) -> dict[str, str]:
+    """The class of the worst case over the typical one, from its derivation."""
+    (step,) = (step for step in worst_case(load(variant)) if step.title == "Worst case: class")
+    return {"latex": step.latex, "text": text}

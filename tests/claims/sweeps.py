@@ -23,6 +23,7 @@ class Sweep:
 
     Args:
         base_seed: the profile's; every cell mixes it with its label, so that cells are independent of each other.
+        extra: quantities on demand, see `Cell`.
     """
 
     variant: str

@@ -6,7 +6,7 @@ import numpy as np
 
 from theory.configuration import Configuration
 from theory.prediction import mean_square
-from theory.stack import SublayerStep, profile
+from theory.stack import profile
 
 Array = np.ndarray
 
@@ -33,19 +33,3 @@ def allowance(configuration: Configuration) -> Array | None:
     """
     first = correction(configuration)
     return None if first is None else first**2 + 1 / configuration.width
-
-
-def singular_variance(configuration: Configuration, step: SublayerStep) -> float:
-    """V, the variance of the normalised squared singular values of a single-stream, token-wise step.
-
-    (2AB + B²(spread − 1))/(A + B)², A and B the two paths' squared gains.
-    """
-    form, gram = step.gradients.form("x"), step.gradients.gram
-    upstream = float(gram[("∂", "x"), ("∂", "x")].mean())
-    direct = float(np.mean(form.get(("∂", "x"), 0.0))) ** 2
-    ((source, coefficient),) = [(source, value) for source, value in form.items() if source[0] == "J"]
-    branch = float(np.mean(coefficient)) ** 2 * float(gram[source, source].mean()) / upstream
-    first = step.weights.applied(step.maps.matrices[0].name, np.diagonal(step.entering))
-    spread = step.maps.spread(float(first.mean()), configuration.expansion)
-    assert spread is not None
-    return (2 * direct * branch + branch**2 * (spread - 1)) / (direct + branch) ** 2

@@ -80,6 +80,13 @@ class Activation:
         """(E φ², E φ'²) at z ~ N(0, variance) as floats, exact where a closed form exists."""
         return _moments(self, float(variance))
 
+    def slope_ratio(self, variance: float) -> float:
+        """E φ'⁴/(E φ'²)² at z ~ N(0, variance), exact for piecewise linear φ (a kink is a node of the quadrature)."""
+        if self.slopes is not None:
+            low, high = (float(slope) ** 2 for slope in self.slopes)
+            return 2 * (low**2 + high**2) / (low + high) ** 2
+        return self.expectation(lambda z: self.derivative(z) ** 4, variance) / self.moments(variance)[1] ** 2
+
 
 @lru_cache(maxsize=65536)
 def _moments(activation: Activation, variance: float) -> tuple[float, float]:

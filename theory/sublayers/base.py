@@ -6,7 +6,7 @@ Moments are matrices of shape (tokens, tokens): entry (i, j) is E a_i·a_j per c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -14,6 +14,8 @@ import numpy as np
 import sympy
 
 Array = np.ndarray
+Factor = Callable[[Array], tuple[Array, Array]]
+"""t ↦ (log g, d log g/dt) for g(t) = (1 + t) S(t), S the S-transform of J_F J_Fᵀ scaled to mean one."""
 
 
 class Role(Enum):
@@ -160,8 +162,15 @@ class SublayerMaps(ABC):
             expansion: hidden width over width.
         """
 
-    def spread(self, variance: float, expansion: int) -> float | None:
-        """τ((JJᵀ)²)/τ(JJᵀ)² of the sublayer's Jacobian at infinite width, or None where it is not derived; as `fluctuations`."""
+    def spread(self, variance: float, expansion: int) -> float:
+        """τ((JJᵀ)²)/τ(JJᵀ)² of the sublayer's Jacobian at infinite width, as `fluctuations`.
+
+        1 + Σ of the free factors' relative variances, 1 for each Gaussian matrix (S-transforms multiply).
+        """
+        return 3 + self.fluctuations(variance, expansion).slopes
+
+    def factor(self, variance: float, expansion: int) -> Factor | None:
+        """g of the sublayer's Jacobian, or None where it is not derived; as `fluctuations`. Equal laws are one object."""
         return None
 
 

@@ -9,7 +9,8 @@ import sympy
 
 from theory.moments import Activation, activation, slope_kernel, value_kernel
 from theory.moments import q as variance
-from theory.sublayers.base import Applied, Array, Fluctuations, Matrix, Role, SublayerMaps, Surroundings, Weights
+from theory.spectrum.slopes import LogTransform, slope_transform
+from theory.sublayers.base import Applied, Array, Factor, Fluctuations, Matrix, Role, SublayerMaps, Surroundings, Weights
 
 
 class TokenWise(SublayerMaps):
@@ -48,9 +49,13 @@ class TokenWise(SublayerMaps):
         """
         return _fluctuations(self.activation, float(variance), expansion if len(self.matrices) == 2 else 0)
 
-    def spread(self, variance: float, expansion: int) -> float | None:
-        """1 + Σ of the free factors' relative variances: 1 for a Gaussian matrix, and the slopes' (S-transforms multiply)."""
-        return 3 + self.fluctuations(variance, expansion).slopes
+    def factor(self, variance: float, expansion: int) -> Factor:
+        """S-transforms multiply: 1/(1 + t) of the outer Gaussian matrix (not in g), the slopes', 1/(1 + t) of the inner.
+
+        Behind W₂ the inner two act in the hidden layer, c times as wide, where t counts as t/c.
+        """
+        slopes = slope_transform(self.activation, variance)
+        return _behind_output_matrix(slopes, expansion) if len(self.matrices) == 2 else slopes
 
 
 @lru_cache(maxsize=4096)
@@ -60,13 +65,22 @@ def _fluctuations(phi: Activation, variance: float, expansion: int) -> Fluctuati
     mixed = phi.expectation(lambda z: (phi.value(z) * phi.derivative(z)) ** 2, variance) / (square * slope)
     along = phi.expectation(lambda z: phi.value(z) * phi.derivative(z) * z, variance)
     moved = phi.expectation(lambda z: (phi.derivative(z) * z) ** 2, variance)
-    slopes = phi.expectation(lambda z: phi.derivative(z) ** 4, variance) / slope**2
+    slopes = phi.slope_ratio(variance)
     of_argument = (along / square, along**2 / (square * moved), moved / (variance * slope))
     if expansion:
         length, coupling, conditioned = 2 + (fourth - 1) / expansion, (mixed - 1) / expansion, mixed / expansion
         parameters = {"W1": (coupling, conditioned), "W2": ((fourth - 1) / expansion, 0.0)}
         return Fluctuations(length, coupling, conditioned, *of_argument, slopes / expansion - 1, parameters)
     return Fluctuations(fourth - 1, mixed - 1, mixed - 1, *of_argument, slopes - 2, {"W": (mixed - 1, mixed - 1)})
+
+
+@lru_cache(maxsize=4096)
+def _behind_output_matrix(slopes: LogTransform, expansion: int) -> Factor:
+    def factor(t: Array) -> tuple[Array, Array]:
+        log_s, rise = slopes(t / expansion)
+        return log_s - np.log1p(t / expansion), rise / expansion - 1 / (expansion + t)
+
+    return factor
 
 
 class AppliedTokenWise(Applied):

@@ -1,0 +1,32 @@
+"""V, the variance of a step's squared singular values over their mean, at infinite width."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from theory.configuration import Configuration
+from theory.stack import SublayerStep
+
+
+def path_gains(step: SublayerStep) -> tuple[float, float]:
+    """Squared gains (A, B) of the direct path and of the branch of a single-stream step, on average over tokens."""
+    form, gram = step.gradients.form("x"), step.gradients.gram
+    upstream = float(np.diagonal(gram[("∂", "x"), ("∂", "x")]).mean())
+    ((source, coefficient),) = [(source, value) for source, value in form.items() if source[0] == "J"]
+    direct = float(np.mean(form.get(("∂", "x"), 0.0))) ** 2
+    return direct, float(np.mean(coefficient)) ** 2 * float(np.diagonal(gram[source, source]).mean()) / upstream
+
+
+def pre_activation(step: SublayerStep) -> float:
+    """Second moment of what the sublayer's first matrix makes of its argument."""
+    return float(step.weights.applied(step.maps.matrices[0].name, np.diagonal(step.entering)).mean())
+
+
+def singular_variance(configuration: Configuration, step: SublayerStep) -> float:
+    """V of a single-stream step: (2AB + B²(spread − 1))/(A + B)², A and B the two paths' squared gains.
+
+    For attention it is V where tokens are alike, when W_O W_V is all that is left of it.
+    """
+    direct, branch = path_gains(step)
+    spread = step.maps.spread(pre_activation(step), configuration.expansion)
+    return (2 * direct * branch + branch**2 * (spread - 1)) / (direct + branch) ** 2
