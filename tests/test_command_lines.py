@@ -86,7 +86,16 @@ def test_predict_and_measure_in_processes_answer_alike() -> None:
     assert all(row["low"] < row["mean"] < row["high"] for row in measured["rows"])
 
 
-QUANTITIES = ["stream-gradient", "parameter-gradient", "stream-moment", "token-cosine", "gradient-cosine"]
+QUANTITIES = [
+    "stream-gradient",
+    "parameter-gradient",
+    "stream-moment",
+    "token-cosine",
+    "gradient-cosine",
+    "output-sensitivity",
+    "sgd-update",
+    "adam-update",
+]
 
 
 @pytest.mark.parametrize("quantity", QUANTITIES)
@@ -98,9 +107,11 @@ def test_both_sides_answer_every_quantity(quantity: str, run: InProcess) -> None
     )
     assert predicted[0] == measured[0] == 0
     rows = [json.loads(answer[1])["rows"] for answer in (predicted, measured)]
-    assert (
-        [row["layer"] for row in rows[0]] == [row["layer"] for row in rows[1]] == list(range(quantity.startswith("parameter"), 4))
-    )
+    if quantity == "parameter-gradient":
+        places = [(layer, matrix) for layer in (1, 2, 3) for matrix in ("relu.W1", "relu.W2")]
+        assert [(row["layer"], row["matrix"]) for row in rows[0]] == [(row["layer"], row["matrix"]) for row in rows[1]] == places
+    else:
+        assert [row["layer"] for row in rows[0]] == [row["layer"] for row in rows[1]] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("engine", ["dense", "matrix-free"])

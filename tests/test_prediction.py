@@ -195,8 +195,23 @@ def test_position_resolved_attention_equals_the_direct_sum(causal: bool, gain: f
         forward, backward = _direct(c, gradient, gain**2, causal)
         np.testing.assert_allclose(attention.forward(c, variances, causal), output * forward, rtol=1e-9)
         np.testing.assert_allclose(attention.backward(c, gradient, variances, causal), output * backward, rtol=1e-9)
-        expected = variances["WV"] * sum(forward[i, j] * gradient[i, j] for i in range(5) for j in range(5))
-        assert attention.output_gradient(c, gradient, variances, causal) == pytest.approx(expected, rel=1e-9)
+        values = sum(forward[i, j] * gradient[i, j] for i in range(5) for j in range(5))
+        found = attention.parameter_gradients(c, gradient, variances, causal)
+        assert list(found) == ["WQ", "WK", "WV", "WO"]
+        assert found["WO"] == pytest.approx(variances["WV"] * values, rel=1e-9)
+        assert found["WV"] == pytest.approx(variances["WO"] * values, rel=1e-9)
+        # ‖M‖² of the softmax's Jacobian, diagonal in the tokens; W_Q's gradient carries W_K and the other way round.
+        row = [gradient[i, i] * (1 - forward[i, i]) ** 2 for i in range(5)]
+        seen = [
+            [exp(gain**2) / sum(exp(gain**2 * c[u, v]) for u in _seen(i, causal) for v in _seen(i, causal)) for i in range(5)]
+        ]
+        logits = sum(row[i] * seen[0][i] * len(_seen(i, causal)) for i in range(5))
+        assert found["WQ"] == pytest.approx(variances["WK"] * output * logits, rel=1e-9)
+        assert found["WK"] == pytest.approx(variances["WQ"] * output * logits, rel=1e-9)
+
+
+def _seen(row: int, causal: bool) -> range:
+    return range(row + 1) if causal else range(5)
 
 
 @pytest.mark.parametrize(
@@ -230,8 +245,8 @@ def test_attention_behind_a_raw_stream_is_refused() -> None:
 def test_the_last_layers_gradient(total: int) -> None:
     """Theorem 1 of Xiong et al. 2020, tight (LITERATURE.md, section 1), for one token and |∂𝓛/∂x_out|² = d."""
     width = 256
-    post = _predicted("parameter-gradient", _cell("post-ln", "relu", depth=total, width=width, tokens=1))[-1]
-    pre = _predicted("parameter-gradient", _cell("pre-ln", "relu", depth=total, width=width, tokens=1))[-1]
+    post = _predicted("output-matrix-gradient", _cell("post-ln", "relu", depth=total, width=width, tokens=1))[-1]
+    pre = _predicted("output-matrix-gradient", _cell("pre-ln", "relu", depth=total, width=width, tokens=1))[-1]
     assert sqrt(post) == pytest.approx(sqrt(width / 2) * sqrt(2 / 3) * sqrt(width), rel=1e-12)
     assert sqrt(pre) == pytest.approx(sqrt(width / 2 / (1 + total / 2)) * sqrt(width), rel=1e-12)
 
@@ -241,9 +256,12 @@ def test_every_blocks_parameter_gradient_sums_over_tokens() -> None:
     tokens, width, hidden = 3, 64, 128
     axes = {"tokens": tokens, "width": width, "expansion": 2}
     entries = tokens * width * hidden * 0.5
-    pre = _predicted("parameter-gradient", _cell("pre-ln", "relu", **axes))
+    pre = _predicted("output-matrix-gradient", _cell("pre-ln", "relu", **axes))
     np.testing.assert_allclose(pre, entries / (1 + np.arange(1, 7) / 2), rtol=1e-9)
-    np.testing.assert_allclose(_predicted("parameter-gradient", _cell("post-ln", "relu", **axes)), entries * 2 / 3, rtol=1e-9)
+    np.testing.assert_allclose(_predicted("output-matrix-gradient", _cell("post-ln", "relu", **axes)), entries * 2 / 3, rtol=1e-9)
+    # W₁ sees half of W₂'s gradient back through the mask, at half as many hidden units a coordinate: d·d entries' worth.
+    both = _predicted("parameter-gradient", _cell("post-ln", "relu", **axes)).reshape(6, 2)
+    np.testing.assert_allclose(both, [[entries / 2 * 2 / 3, entries * 2 / 3]] * 6, rtol=1e-9)
 
 
 def test_the_parameter_gradient_uses_both_gram_matrices() -> None:
@@ -256,7 +274,10 @@ def test_the_parameter_gradient_uses_both_gram_matrices() -> None:
             angle = np.arccos(cosine)
             expected += 1.3 * (np.sin(angle) + (np.pi - angle) * cosine) / (2 * np.pi) * gradient[i, j]
     relu = sublayer("relu")
-    assert relu.output_gradient(c, gradient, {"W1": 1.3, "W2": 0.7}, causal=False) == pytest.approx(expected, rel=1e-9)
+    found = relu.parameter_gradients(c, gradient, {"W1": 1.3, "W2": 0.7}, causal=False)
+    assert found["W2"] == pytest.approx(expected, rel=1e-9)
+    masks = sum(c[i, j] * (np.pi - np.arccos(min(1.0, c[i, j]))) * gradient[i, j] for i in range(4) for j in range(4))
+    assert found["W1"] == pytest.approx(0.7 * masks / (2 * np.pi), rel=1e-7)
 
 
 def test_tokens_under_relu_grow_alike_as_the_kernel_says() -> None:
@@ -275,7 +296,8 @@ def test_a_cosine_needs_two_tokens(name: str) -> None:
 @pytest.mark.parametrize("name", QUANTITIES)
 def test_rows_are_numbered_from_the_first_layer_to_the_last(name: str) -> None:
     rows = quantity(name).predict(_cell("pre-ln", "relu"))
-    assert [row["layer"] for row in rows] == list(range(QUANTITIES[name].first_layer, 7))
+    layers = list(range(QUANTITIES[name].first_layer, 7))
+    assert [row["layer"] for row in rows] == (sorted(2 * layers) if QUANTITIES[name].matrices else layers)
     assert all(row["low"] == row["mean"] == row["high"] for row in rows)
 
 

@@ -41,8 +41,8 @@ def _with(value: float, *place: int) -> Callable[[np.ndarray], np.ndarray]:
 def test_a_good_measurement_passes_every_check() -> None:
     checks = gate(CELL, _good())
     assert len(checks) == 4
-    # 3 blocks: 4 stream quantities of 4 rows and 4 block quantities of 3 rows, 8 networks.
-    assert checks[0] == "all 224 readings of 8 networks are there"
+    # 3 blocks: 5 layer quantities of 4 rows, 4 block quantities of 3, 18 matrices; 8 networks.
+    assert checks[0] == "all 400 readings of 8 networks are there"
     assert checks[1] == "every reading is finite and non-zero"
     assert "6 kinds of matrix" in checks[2]
 
@@ -54,7 +54,7 @@ BAD = {
     ),
     "infinity": (
         lambda: _tampered("parameter-gradient", _with(float("inf"), 0, 0)),
-        "parameter-gradient is not finite at layer 1",
+        "parameter-gradient is not finite at layer 1 (attention.WQ)",
     ),
     "NaN cosine": (lambda: _tampered("token-cosine", _with(float("nan"), 0, 3)), "token-cosine is not finite at layer 3"),
     "zero": (
@@ -62,8 +62,8 @@ BAD = {
         "stream-gradient is exactly zero at layer 0 in float64: it underflows",
     ),
     "zero in a block": (
-        lambda: _tampered("parameter-gradient", _with(0.0, 1, 1)),
-        "parameter-gradient is exactly zero at layer 2",
+        lambda: _tampered("parameter-gradient", _with(0.0, 1, 11)),
+        "parameter-gradient is exactly zero at layer 2 (relu.W2)",
     ),
     "a row too few": (
         lambda: _tampered("stream-moment", lambda v: v[:, 1:]),
