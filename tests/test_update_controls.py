@@ -15,7 +15,7 @@ from empirical.statistics import estimate
 from empirical.verdicts import Verdict
 from tests.claims.declaration import BUILDERS, PROFILES, Check
 from tests.claims.sources.sensitivity import SENSITIVITY, proportional
-from tests.claims.sources.underflow import ALIVE, gradients_below, stack, survives
+from tests.claims.sources.underflow import gradients_below, stack, survives
 from tests.claims.sources.wang_2022 import ADAM, BOUNDED, SGD, exponent, stacks
 from tests.claims.sweeps import Sweep
 

@@ -51,18 +51,20 @@ def survives(sweep: Sweep) -> Check:
     kappa, dtype, coordinates = sweep.gain, sweep.dtype, sweep.tokens * sweep.width
     law, flushed = (surviving_layers(kappa, dtype, coordinates, flush) for flush in (False, True))
     block = -0.5 * np.log2(kappa)
-    early = 4 / block + 1
-    lost = (
+    typical = law / sweep.width / -np.log(kappa)
+    finite = f"a network's gradient lies below its root mean square, by E log(χ²_d/d) = −1/d a block: {typical:.2f} blocks at d = {sweep.width}"
+    products = (
         f"products that underflow before they are summed lose up to four bits (fan-in {sweep.width}: three, and one for a weight of half its "
-        f"standard deviation), {4 / block:.2f} blocks; one block of resolution"
+        f"standard deviation), {4 / block:.2f} blocks"
     )
-    if dtype in ("float64", "float32"):
-        low, high, reason = law - early, law + 1, lost
-    elif dtype == "bfloat16":
-        low, high = flushed - early, law + 1
-        reason = f"some processors flush bfloat16's subnormals to zero ({flushed:.1f} layers), others round to them; {lost}"
+    low, high = law - typical - 1, law + 1
+    reason = f"{finite}; one block of resolution"
+    if dtype == "float16":
+        reason = f"sums are taken in float32 and rounded once; {reason}"
     else:
-        low, high, reason = law - 1, law + 1, "sums are taken in float32 and rounded once; one block of resolution"
+        low, reason = low - 4 / block, f"{products}; {reason}"
+    if dtype == "bfloat16":
+        low, reason = low - law + flushed, f"some processors flush bfloat16's subnormals to zero ({flushed:.1f} layers); {reason}"
     return Check(
         f"layers with a gradient that is not exactly 0, of {sweep.depths[-1] + 1}, {sweep.name}",
         reading(sweep.deepest, ALIVE, 0),

@@ -78,8 +78,18 @@ def deepnorm_bounded_update(profile: Profile) -> Claim:
         steps=bounded_update(2).steps,
         first_look=128,
         figures=(
-            against_depth("Change of the output after one SGD step", "root mean square over η", [post, pre, deep], SGD, 0, 0.5),
-            against_depth("Change of the output after one Adam step", "root mean square over η", [post, pre, deep], ADAM, 0, 0.5),
+            against_depth(
+                "Change of the output after one SGD step", "root mean square over η", [post, pre, deep], SGD, 0, 0.5, file="sgd"
+            ),
+            against_depth(
+                "Change of the output after one Adam step",
+                "root mean square over η",
+                [post, pre, deep],
+                ADAM,
+                0,
+                0.5,
+                file="adam",
+            ),
         ),
         erratum={
             "printed": "the proof replaces (α + vw)/√(α² + v²w²) by 1 in its equation (8)",
