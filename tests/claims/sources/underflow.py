@@ -79,7 +79,7 @@ def _figure(sweeps: list[Sweep], values: Values) -> dict[str, Any]:
     series = []
     for sweep in sweeps:
         readings, depth = values[sweep.deepest][LARGEST], sweep.depths[-1]
-        alive = np.flatnonzero(readings.mean(axis=0))
+        alive = np.flatnonzero(readings.min(axis=0))  # in every network
         found = mean_interval(readings[:, alive], LEVEL)
         layers = np.arange(ceil(depth - underflow_depth(sweep.gain, sweep.dtype)), depth + 1)
         law = sweep.gain ** ((depth - layers) / 2)
