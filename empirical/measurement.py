@@ -18,7 +18,7 @@ from theory.configuration import Configuration
 from theory.errors import InvalidInput
 from theory.quantities import QUANTITIES, quantity
 
-DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 _BATCH_BYTES = 600_000_000
 _DIRECTIONS = 4  # projections of an optimiser's update: their scatter is then below that between networks
 
@@ -31,7 +31,7 @@ class Cell:
         configuration: the network.
         source: ``isotropic`` or ``text``.
         engine: ``dense`` or ``matrix-free`` (the same distribution, see `empirical.layers`).
-        dtype: ``float64``, ``float32``, ``bfloat16`` or ``float16``.
+        dtype: ``float64``, ``float32`` or ``bfloat16``.
         seed: base seed; member m of the ensemble is drawn from (seed, m).
         extra: names of quantities that are made on demand (optimiser updates, operator norms).
 

@@ -60,8 +60,9 @@ def _finite(cell: Cell, readings: Readings, zeros_allowed: bool) -> str:
             continue
         _, rows = np.nonzero(values == 0)
         if len(rows):
+            place = _place(cell, name, rows[-1])
             raise InvalidMeasurement(
-                f"{name} is exactly zero at {_place(cell, name, rows[-1])} in {cell.dtype}: it underflows; use a wider dtype or fewer blocks"
+                f"{name} is exactly zero at {place} in {cell.dtype}: it underflows; use a wider dtype or fewer blocks"
             )
     return "every reading is finite" + ("" if zeros_allowed else " and non-zero")
 

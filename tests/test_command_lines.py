@@ -94,6 +94,9 @@ QUANTITIES = [
     "stream-moment",
     "token-cosine",
     "gradient-cosine",
+    "output-sensitivity",
+    "sgd-update",
+    "adam-update",
 ]
 
 

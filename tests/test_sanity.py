@@ -54,7 +54,7 @@ BAD = {
     ),
     "infinity": (
         lambda: _tampered("parameter-gradient", _with(float("inf"), 0, 0)),
-        "parameter-gradient is not finite at layer 1",
+        "parameter-gradient is not finite at layer 1 (attention.WQ)",
     ),
     "NaN cosine": (lambda: _tampered("token-cosine", _with(float("nan"), 0, 3)), "token-cosine is not finite at layer 3"),
     "zero": (

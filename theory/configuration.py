@@ -63,7 +63,7 @@ class Configuration:
 
     @property
     def matrix_names(self) -> tuple[str, ...]:
-        """Labels of one block's weight matrices in order of application, such as ``attention.WQ``; ``relu(2).W1`` for a second relu."""
+        """Labels of one block's weight matrices in order: ``attention.WQ``, …; ``relu(2).W1`` for a second relu."""
         names = []
         for index, name in enumerate(self.sublayers):
             before = self.sublayers[:index].count(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import erfc, exp, expm1, log, log1p, pi, sqrt
+from math import erfc, exp, expm1, inf, log, log1p, pi, sqrt
 
 from theory.errors import InvalidInput
 from theory.registry import find
@@ -60,7 +60,8 @@ def surviving_layers(squared_gain: float, dtype: str, coordinates: int, flush: b
 
     `underflow_depth` follows the root mean square; this follows the rounded distribution. In units of the smallest subnormal a
     coordinate is s·z, z standard normal, rounded to an integer, and the next block has s'² = κ² E[round(s z)²]; a layer counts
-    while any of its coordinates is not 0. Where κ² is near 1 rounding up keeps a gradient alive for some more blocks. With
+    while any of its coordinates is not 0. Rounding up adds variance, which keeps a slowly decaying gradient alive for some more
+    blocks, and for κ² above about 0.77 for good (the answer is then infinite: noise of the smallest numbers, no gradient). With
     ``flush`` everything below the smallest normal number is 0. Sums are taken as exact before they are rounded (a wider
     accumulator).
 
@@ -78,7 +79,9 @@ def surviving_layers(squared_gain: float, dtype: str, coordinates: int, flush: b
         total += alive
         if alive < 1e-9:
             return total
-        s = sqrt(squared_gain * _rounded_square(s, flush))
+        before, s = s, sqrt(squared_gain * _rounded_square(s, flush))
+        if s > before * (1 - 1e-9):
+            return inf
 
 
 _EXACT = 64.0

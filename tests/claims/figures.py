@@ -21,11 +21,18 @@ LEVEL = 0.99
 
 
 def against_depth(
-    title: str, ylabel: str, sweeps: Iterable[Sweep], name: str, row: int, power: float = 1.0, lines: Iterable[Line] = ()
+    title: str,
+    ylabel: str,
+    sweeps: Iterable[Sweep],
+    name: str,
+    row: int,
+    power: float = 1.0,
+    lines: Iterable[Line] = (),
+    file: str = "depth",
 ) -> Figure:
     """One row of a quantity over depth, both axes logarithmic; the deepest network is marked as held out."""
     return lambda values: {
-        "name": "depth",
+        "name": file,
         "title": title,
         "xlabel": "depth L",
         "ylabel": ylabel,

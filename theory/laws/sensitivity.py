@@ -59,6 +59,8 @@ def sensitivity(variant: Variant, sublayers: int = 1) -> SensitivityLaw:
         moment = sympy.cancel(step.forward.subs(q, moment))
     at_block = (moved.subs(q, entering) if moved.has(q) else moved).subs(values)
     term = sympy.factor(sympy.cancel(sympy.together(at_block * law.gradient_at(values))))
+    if any(node.exp.has(layer) for node in term.atoms(sympy.Pow)):
+        term = sympy.simplify(term)  # powers of the same base, written apart
     total, kind = _sum(term)
     _prove(term, total)
     return SensitivityLaw(law, term, total, kind)
@@ -67,6 +69,8 @@ def sensitivity(variant: Variant, sublayers: int = 1) -> SensitivityLaw:
 def _sum(term: sympy.Expr) -> tuple[sympy.Expr, str]:
     """Σ_{j=l+1}^{L} of constants and of c/(j + a), by partial fractions."""
     total, kind = sympy.Integer(0), "linear"
+    if not term.is_rational_function(layer):
+        raise NoClosedForm("the blocks' shares are not a rational function of the block")
     for part in sympy.Add.make_args(sympy.apart(term, layer) if term.has(layer) else term):
         if not part.has(layer):
             total += part * (depth - layer)

@@ -5,7 +5,7 @@ from theory.updates.adam import adam_update
 
 QUANTITY = Quantity(
     name="adam-update",
-    definition="E|δy|²/(n·d·η²) for the step W → W − η sign(∂(v·y)/∂W) (Adam from rest) of blocks l+1 … L, v isotropic unit Gaussian, first order in η",
+    definition="E|δy|²/(n·d·η²) for Adam's first step, W → W − η sign(∂(v·y)/∂W) of blocks l+1 … L; otherwise as sgd-update",
     read=adam_update,
     tokens=None,
     isotropic=True,

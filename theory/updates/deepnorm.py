@@ -49,7 +49,7 @@ def sublayer_update() -> sympy.Expr:
     return 2 * beta**2 * moment / (alpha**2 + beta**4 * moment)
 
 
-def bounded_update(per_block: int, level: sympy.Expr = sympy.Integer(1)) -> BoundedUpdate:
+def bounded_update(per_block: int, level: sympy.Expr | int = 1) -> BoundedUpdate:
     """Solve S·L·(update of a sublayer) = O(1) for α and β, with the balanced split of what is left open.
 
     Args:
@@ -80,10 +80,12 @@ def _solve(per_block: int, level: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr, s
     return found_alpha, found_beta, on_family / square_alpha
 
 
-def update_limit(per_block: int, level: sympy.Expr = sympy.Integer(1)) -> sympy.Expr:
+def update_limit(per_block: int, level: sympy.Expr | int = 1) -> sympy.Expr:
     """Limit of S·L·(update of a sublayer) as L → ∞ at the balanced constants, from the degrees of a rational function."""
     root = sympy.Symbol("u", positive=True)  # u = √(SL/c): α² = u, β² = 1/(2u)
-    exact = sympy.cancel(level * root**2 * sublayer_update().subs({alpha: sympy.sqrt(root), beta: 1 / sympy.sqrt(2 * root)}))
+    exact = sympy.cancel(
+        sympy.sympify(level) * root**2 * sublayer_update().subs({alpha: sympy.sqrt(root), beta: 1 / sympy.sqrt(2 * root)})
+    )
     above, below = (sympy.Poly(part, root) for part in sympy.fraction(exact))
     if above.degree() != below.degree():
         raise ArithmeticError(f"the update is not bounded: {exact}")
@@ -102,61 +104,59 @@ def coherent_factor(per_block: int) -> sympy.Expr:
 def _steps(
     per_block: int, level: sympy.Expr, ratio: sympy.Expr, found_alpha: sympy.Expr, found_beta: sympy.Expr
 ) -> list[DerivationStep]:
-    def equation(left: str, right: sympy.Expr, text: str) -> tuple[str, str]:
-        return f"{left} = {sympy.latex(right)}", f"{text} = {plain(right)}"
-
-    coherent = coherent_factor(2)
+    left_by_adam = sympy.powsimp(sympy.simplify(per_block * blocks * found_beta / found_alpha))
     return [
         DerivationStep(
             "Form",
-            "One step of SGD moves the output by −ηΘv, Θ the sum of the matrices' tangent kernels. Two matrices of variance β² on each "
-            "branch, S sublayers a block, L blocks.",
+            "One step of SGD moves the output by −ηΘv, Θ the sum of the matrices' tangent kernels. Two matrices of variance β² "
+            "on each branch, S sublayers a block, L blocks.",
             r"x \mapsto N(\alpha x + F_\beta(x))",
             "x ↦ N(αx + F_β(x))",
         ),
         DerivationStep(
             "One sublayer",
-            "A matrix's kernel is the other matrix's variance times s₁², and the norm divides the gradient by α² + β⁴s₁². Homogeneous "
-            "sublayers hand it on with χ = (α² + κ²)/(α² + s²) = 1.",
-            *equation(r"\theta", sublayer_update(), "θ"),
+            "A matrix's kernel is the other matrix's variance times s₁², and the norm divides the gradient by α² + β⁴s₁². "
+            "Homogeneous sublayers hand it on with χ = (α² + κ²)/(α² + s²) = 1.",
+            *_equation(r"\theta", sublayer_update(), "θ"),
         ),
         DerivationStep(
             "Bound",
-            "S·L sublayers add coherently. To leading order (α² ≫ β⁴) the sum is S·L·2β²s₁²/α²; keeping it at c·s₁² fixes the ratio "
-            "and nothing else.",
-            *equation(r"\beta^2/\alpha^2", ratio, "β²/α²"),
+            "S·L sublayers add coherently. To leading order (α² ≫ β⁴) the sum is S·L·2β²s₁²/α²; keeping it at c·s₁² "
+            "fixes the ratio and nothing else.",
+            *_equation(r"\beta^2/\alpha^2", ratio, "β²/α²"),
         ),
         DerivationStep(
             "Balanced split",
             "α is free along the family; 2β² = 1/α² lets the branch's matrices lose what the stream gains.",
-            *equation(r"\alpha", found_alpha, "α"),
+            *_equation(r"\alpha", found_alpha, "α"),
         ),
         DerivationStep(
             f"Constants for S = {per_block}, c = {plain(level)}",
             "S = 2 is the paper's encoder, S = 3 its decoder.",
-            *equation(r"\beta", found_beta, "β"),
+            *_equation(r"\beta", found_beta, "β"),
         ),
         DerivationStep(
             "Check",
             "At these constants S·L·θ is a rational function of √L whose limit is finite; the singular values' spread adds "
             "Σ V ∝ SLβ⁴/α² ∝ L^(−1/2) → 0.",
-            *equation(r"\lim_{L\to\infty} S L\,\theta", update_limit(per_block, level), "lim S·L·θ"),
+            *_equation(r"\lim_{L\to\infty} S L\,\theta", update_limit(per_block, level), "lim S·L·θ"),
         ),
         DerivationStep(
             "The step that the paper drops",
-            "Its proof takes width 1, where direct path and branch add coherently, and replaces (α + vw)/√(α² + v²w²) by 1 in equation (8). "
-            "At its own constants the product of these factors over the 2L sublayers of an encoder grows with depth; in a wide network "
-            "path and branch are uncorrelated, the factor is √((α² + κ²)/(α² + s²)) = 1, and the step is not needed.",
-            *equation(r"\log \textstyle\prod (\alpha+\beta^2)/\sqrt{\alpha^2+\beta^4}", coherent, "log ∏"),
+            "Its proof takes width 1, where direct path and branch add coherently, and replaces (α + vw)/√(α² + v²w²) by 1 in "
+            "equation (8). At its own constants the product of these factors over the 2L sublayers of an encoder grows with "
+            "depth; in a wide network path and branch are uncorrelated, the factor is √((α² + κ²)/(α² + s²)) = 1, and the step "
+            "is not needed.",
+            *_equation(r"\log \textstyle\prod (\alpha+\beta^2)/\sqrt{\alpha^2+\beta^4}", coherent_factor(2), "log ∏"),
         ),
         DerivationStep(
             "Adam",
-            "A sign step moves a matrix's output by its own size, so a sublayer's part falls as β/α instead of β²/α²: at these constants "
-            "the sum over S·L sublayers still grows as the root of the depth.",
-            *equation(
-                r"S L\,\beta/\alpha",
-                sympy.powsimp(sympy.simplify(per_block * blocks * found_beta / found_alpha)),
-                "S·L·β/α",
-            ),
+            "A sign step moves a matrix's output by its own size, so a sublayer's part falls as β/α instead of β²/α²: at these "
+            "constants the sum over S·L sublayers still grows as the root of the depth.",
+            *_equation(r"S L\,\beta/\alpha", left_by_adam, "S·L·β/α"),
         ),
     ]
+
+
+def _equation(left: str, right: sympy.Expr, text: str) -> tuple[str, str]:
+    return f"{left} = {sympy.latex(right)}", f"{text} = {plain(right)}"

@@ -1,12 +1,13 @@
 """How the sign step of one matrix moves its sublayer's output F, statistically.
 
-W's output at token i moves by −η κ_i, κ_i = Σ_k a_ik sign(Σ_j a_jk δ_j) for each of its coordinates: for one token ‖a‖₁ sign(δ), for
-several a function of the tokens' gradients δ_1 … δ_n at that coordinate, which is deterministic at infinite fan-in:
+W's output at token i moves by −η κ_i, κ_i = Σ_k a_ik sign(Σ_j a_jk δ_j) for each of its coordinates: for one token
+‖a‖₁ sign(δ), for several a function of the tokens' gradients δ_1 … δ_n at that coordinate, deterministic at infinite fan-in:
 κ_i(δ) = fan_in · E_a[a_i sign(a·δ)], √(2/π) fan_in (Cδ)_i/√(δᵀCδ) for Gaussian a of covariance C.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import pi, sqrt
@@ -47,11 +48,7 @@ def sign_steps(configuration: Configuration, step: PathStep) -> dict[str, SignSt
 def _single(configuration: Configuration, step: PathStep) -> dict[str, SignStep]:
     """sign(a) sign(δ)ᵀ is exactly rank one."""
     activation, variance = step.maps.activation, float(step.first_variances[0, 0])
-
-    def slope_moment(power: int) -> float:
-        return activation.expectation(lambda z: np.abs(activation.derivative(z)) ** power, variance)
-
-    slope, square, cube = (slope_moment(power) for power in (1, 2, 3))
+    slope, square, cube = (activation.expectation(_slope_power(step, k), variance) for k in (1, 2, 3))
     left, expansion = sqrt(1 - 2 / pi), configuration.expansion
     entering = configuration.width * ALONG * sqrt(float(step.moments[0, 0]))
     overlap = cube / (square * slope)
@@ -63,6 +60,10 @@ def _single(configuration: Configuration, step: PathStep) -> dict[str, SignStep]
     along = ALONG * entering * slope * sqrt(output * expansion)
     first = _of_one(along, 0.0, entering**2 * output * square, 1 + overlap / expansion)
     return {"W1": first, "W2": _of_one(ALONG * hidden, left * hidden, 0.0, 1.0)}
+
+
+def _slope_power(step: PathStep, power: int) -> Callable[[Array], Array]:
+    return lambda z: np.abs(step.maps.activation.derivative(z)) ** power
 
 
 def _of_one(aligned: float, rest: float, fresh: float, shared: float) -> SignStep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -12,8 +13,7 @@ from empirical.blocks import forward
 from empirical.draws import Draws
 from empirical.estimands import reading
 from empirical.layers import RandomLinear
-from empirical.measurement import DTYPES, Cell
-from empirical.sources import source
+from empirical.sources import isotropic
 from empirical.statistics import mean_interval
 from empirical.verdicts import Band
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
@@ -35,11 +35,12 @@ def stack(dtype: str, seed: int) -> Sweep:
     return Sweep("no-residual", "linear", (depth,), seed, gain=GAINS[dtype], engine="dense", dtype=dtype, width=64)
 
 
-def gradients_below(cell: Cell, members: int) -> dict[str, np.ndarray]:
+def gradients_below(sweep: Sweep, members: int) -> dict[str, np.ndarray]:
     """The largest coordinate at layers 0..L (its square would underflow at half of the depth), and how many are not 0."""
-    draws = Draws(cell.seed, range(members), torch.device("cpu"), DTYPES[cell.dtype])
-    feed = source(cell.source)(cell.configuration, draws)
-    network = forward(cell.configuration, feed.inputs, RandomLinear(draws, cell.engine))
+    configuration = sweep.configuration(sweep.depths[-1])
+    draws = Draws(sweep.base_seed, range(members), torch.device("cpu"), getattr(torch, sweep.dtype))
+    feed = isotropic(configuration, draws)
+    network = forward(configuration, feed.inputs, RandomLinear(draws, sweep.engine))
     gradients = torch.autograd.grad(feed.objective(network.output), [streams["x"] for streams in network.streams])
     largest = torch.stack([g.double().abs().amax(dim=(1, 2)) for g in gradients], dim=1).numpy()
     return {LARGEST: largest, ALIVE: (largest > 0).sum(axis=1, keepdims=True).astype(float)}
@@ -50,18 +51,20 @@ def survives(sweep: Sweep) -> Check:
     kappa, dtype, coordinates = sweep.gain, sweep.dtype, sweep.tokens * sweep.width
     law, flushed = (surviving_layers(kappa, dtype, coordinates, flush) for flush in (False, True))
     block = -0.5 * np.log2(kappa)
-    early = 4 / block + 1
-    lost = (
+    typical = law / sweep.width / -np.log(kappa)
+    finite = f"a network's gradient lies below its root mean square, by E log(χ²_d/d) = −1/d a block: {typical:.2f} blocks at d = {sweep.width}"
+    products = (
         f"products that underflow before they are summed lose up to four bits (fan-in {sweep.width}: three, and one for a weight of half its "
-        f"standard deviation), {4 / block:.2f} blocks; one block of resolution"
+        f"standard deviation), {4 / block:.2f} blocks"
     )
-    if dtype in ("float64", "float32"):
-        low, high, reason = law - early, law + 1, lost
-    elif dtype == "bfloat16":
-        low, high = flushed - early, law + 1
-        reason = f"some processors flush bfloat16's subnormals to zero ({flushed:.1f} layers), others round to them; {lost}"
+    low, high = law - typical - 1, law + 1
+    reason = f"{finite}; one block of resolution"
+    if dtype == "float16":
+        reason = f"sums are taken in float32 and rounded once; {reason}"
     else:
-        low, high, reason = law - 1, law + 1, "sums are taken in float32 and rounded once; one block of resolution"
+        low, reason = low - 4 / block, f"{products}; {reason}"
+    if dtype == "bfloat16":
+        low, reason = low - law + flushed, f"some processors flush bfloat16's subnormals to zero ({flushed:.1f} layers); {reason}"
     return Check(
         f"layers with a gradient that is not exactly 0, of {sweep.depths[-1] + 1}, {sweep.name}",
         reading(sweep.deepest, ALIVE, 0),
@@ -76,7 +79,7 @@ def _figure(sweeps: list[Sweep], values: Values) -> dict[str, Any]:
     series = []
     for sweep in sweeps:
         readings, depth = values[sweep.deepest][LARGEST], sweep.depths[-1]
-        alive = np.flatnonzero(readings.mean(axis=0))
+        alive = np.flatnonzero(readings.min(axis=0))  # in every network
         found = mean_interval(readings[:, alive], LEVEL)
         layers = np.arange(ceil(depth - underflow_depth(sweep.gain, sweep.dtype)), depth + 1)
         law = sweep.gain ** ((depth - layers) / 2)
@@ -97,7 +100,6 @@ def _figure(sweeps: list[Sweep], values: Values) -> dict[str, Any]:
 def underflow_depth_by_dtype(profile: Profile) -> Claim:
     """Supported: where κ^m crosses half of the smallest subnormal number."""
     sweeps = [stack(dtype, profile.seed) for dtype in GAINS]
-    cells = [sweep.cells[sweep.deepest] for sweep in sweeps]
     return Claim(
         id="underflow-depth-by-dtype",
         group="gradients",
@@ -107,9 +109,7 @@ def underflow_depth_by_dtype(profile: Profile) -> Claim:
         reading="The number of layers with a gradient that is not exactly zero is where κ^m crosses half of the smallest subnormal number of the "
         "format: 2^-1074, 2^-149, 2^-133, 2^-24 for float64, float32, bfloat16, float16.",
         law=gradient_law("no-residual", "κ^m rounds to 0 below half of the smallest subnormal: m = (bits + 1) log 2 / log(1/κ)."),
-        cells={
-            s.deepest: lambda members, cell=cell: gradients_below(cell, members) for s, cell in zip(sweeps, cells, strict=True)
-        },
+        cells={sweep.deepest: partial(gradients_below, sweep) for sweep in sweeps},
         checks=tuple(survives(sweep) for sweep in sweeps),
         expected=SUPPORTED,
         assumptions=ISOTROPIC,

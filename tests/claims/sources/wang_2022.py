@@ -6,7 +6,7 @@ from empirical.estimands import depth_exponent
 from empirical.verdicts import Band
 from tests.claims.checks import lower
 from tests.claims.declaration import REFUTED, SUPPORTED, Check, Claim, Profile, Whose, claim
-from tests.claims.figures import against_depth
+from tests.claims.figures import Figure, against_depth
 from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import ISOTROPIC, WANG
 from theory.updates.deepnorm import bounded_update
@@ -33,6 +33,11 @@ def exponent(sweep: Sweep, name: str, band: Band, of: Whose, expected: str = SUP
         of,
         expected,  # type: ignore[arg-type]
     )
+
+
+def _figure(optimiser: str, name: str, sweeps: tuple[Sweep, ...]) -> Figure:
+    title = f"Change of the output after one {optimiser} step"
+    return against_depth(title, "root mean square over η", sweeps, name, 0, 0.5, file=optimiser.lower())
 
 
 @claim
@@ -77,10 +82,7 @@ def deepnorm_bounded_update(profile: Profile) -> Claim:
         assumptions=(*ISOTROPIC, "one token, blocks of two ReLU FFNs, first order in the learning rate"),
         steps=bounded_update(2).steps,
         first_look=128,
-        figures=(
-            against_depth("Change of the output after one SGD step", "root mean square over η", [post, pre, deep], SGD, 0, 0.5),
-            against_depth("Change of the output after one Adam step", "root mean square over η", [post, pre, deep], ADAM, 0, 0.5),
-        ),
+        figures=(_figure("SGD", SGD, (post, pre, deep)), _figure("Adam", ADAM, (post, pre, deep))),
         erratum={
             "printed": "the proof replaces (α + vw)/√(α² + v²w²) by 1 in its equation (8)",
             "right": "at its own constants the product of these factors is exp(0.59 N^(1/4)); in a wide network path and branch are uncorrelated, the "
