@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from theory.configuration import Configuration
-from theory.finite_width.allowance import allowance, singular_variance
+from theory.finite_width.allowance import allowance
+from theory.finite_width.variance import singular_variance
 from theory.finite_width.lengths import Lengths
 from theory.quantities import quantity
 from theory.stack import profile

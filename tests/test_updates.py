@@ -41,7 +41,8 @@ class Given:
         self.generator = torch.Generator().manual_seed(0)
         self.drawing = weights is None
 
-    def __call__(self, key: Key, x: Tensor, fan_out: int, variance: float) -> Tensor:
+    def __call__(self, key: Key, x: Tensor, fan_out: int, variance: float, bias: float = 0.0, uniform: bool = False) -> Tensor:
+        assert not bias and not uniform
         if self.drawing:
             shape = (MEMBERS, x.shape[-1], fan_out)
             self.weights[key] = (variance / x.shape[-1]) ** 0.5 * torch.randn(
@@ -111,8 +112,10 @@ def _recorded(configuration: Configuration, weights: Weights, upstream: Tensor) 
     deltas: Weights = {}
 
     class Recording(Given):
-        def __call__(self, key: Key, x: Tensor, fan_out: int, variance: float) -> Tensor:
-            result = super().__call__(key, x, fan_out, variance)
+        def __call__(
+            self, key: Key, x: Tensor, fan_out: int, variance: float, bias: float = 0.0, uniform: bool = False
+        ) -> Tensor:
+            result = super().__call__(key, x, fan_out, variance, bias, uniform)
             inputs[key] = x.detach()
             result.register_hook(lambda g: deltas.update({key: g}))
             return result
@@ -138,7 +141,10 @@ def test_the_probe_is_the_squared_change_of_the_blocks_above_each_layer(name: st
         torch.autograd.grad((network.output * direction).sum(), inputs, retain_graph=True)
         passes.append(linear.tape)
     rows = torch.stack(
-        [PROBES[name].read(Observation(network, (), passes[0], (direction,)))[0].detach() for direction in passes[1:]]
+        [
+            PROBES[name].read(Observation(cell.configuration, network, (), passes[0], (direction,)))[0].detach()
+            for direction in passes[1:]
+        ]
     )
 
     def output(matrices: Weights) -> Tensor:
@@ -154,9 +160,9 @@ def test_the_probe_is_the_squared_change_of_the_blocks_above_each_layer(name: st
     assert bool((rows[:, 3] == 0).all())
 
 
-def _keeping(linear: RandomLinear, weights: Weights) -> Callable[[Key, Tensor, int, float], Tensor]:
-    def apply(key: Key, x: Tensor, fan_out: int, variance: float) -> Tensor:
-        result = linear(key, x, fan_out, variance)
+def _keeping(linear: RandomLinear, weights: Weights) -> Callable[..., Tensor]:
+    def apply(key: Key, x: Tensor, fan_out: int, variance: float, bias: float, uniform: bool) -> Tensor:
+        result = linear(key, x, fan_out, variance, bias, uniform)
         weights[key] = result.grad_fn.saved_tensors[1]  # type: ignore[union-attr]
         return result
 
@@ -238,11 +244,11 @@ def test_a_second_sublayer_of_the_same_name_has_a_label_of_its_own() -> None:
 def test_sensitivity_is_the_sum_of_the_blocks_parameter_gradients(variant: str, branch: str, depth: int) -> None:
     """Σ_W (variance/fan_in)·E‖∂/∂W‖² over the blocks above a layer, from the printed rows of parameter-gradient."""
     configuration = Configuration(load(variant), (branch,), depth, 32, 2)
-    rows = quantity("parameter-gradient").predict(configuration)
-    variances = configuration.variances(sublayer(branch))
+    rows = quantity("parameter-gradient").predict(configuration, infinite_width=True)
+    variances = configuration.weights(sublayer(branch)).variances
     share = [variances[row["matrix"].split(".")[1]] / 32 * row["mean"] / (2 * 32) for row in rows]
     expected = [sum(s for s, row in zip(share, rows, strict=True) if row["layer"] > layer) for layer in range(depth + 1)]
-    np.testing.assert_allclose(quantity("output-sensitivity").predicted(configuration), expected, rtol=1e-12)
+    np.testing.assert_allclose(quantity("output-sensitivity").predicted(configuration, infinite_width=True), expected, rtol=1e-12)
 
 
 def test_one_linear_layers_sgd_update_by_hand() -> None:
