@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,6 +92,15 @@ def profile(configuration: Configuration, tokens: int, boundary: Boundary | None
     return _Stack(configuration, finite).profile(ends)
 
 
+class _Walked(NamedTuple):
+    """A step on the way up: its walk, its sublayer's maps, and how the stream's lengths scatter before and after it."""
+
+    walk: Walk
+    applied: Applied
+    before: Lengths
+    after: Lengths
+
+
 class _Stack:
     """One pass forward and backward."""
 
@@ -101,36 +110,15 @@ class _Stack:
         self.weights = [configuration.weights(maps) for maps in configuration.maps]
 
     def profile(self, ends: Boundary) -> Profile:
-        variant, depth, width = self.configuration.variant, self.configuration.depth, self.configuration.width
-        forward: list[Moments] = [{(a, b): ends.inputs for a in variant.streams for b in variant.streams}]
-        lengths = [Lengths.gaussian(ends.inputs, width)]
-        walked: list[list[tuple[Walk, Applied, Lengths]]] = []
-        for layer in range(1, depth + 1):
-            state, scatter = forward[-1], lengths[-1]
-            walked.append([])
-            for index in range(len(self.configuration.maps)):
-                step, applied, onward = self._forward(index, layer, state, scatter)
-                walked[-1].append((step, applied, scatter))
-                state, scatter = step.outgoing(), onward
-            forward.append(state)
-            lengths.append(scatter)
-
-        read_out = Walk((("y", variant.read_out),), forward[-1], Tokens(), self._coefficients(depth), _no_sublayer)
-        gradient = read_out.backward({("y", "y"): ends.gradients}, _no_sublayer).incoming(variant.streams)
-        memory = Memory.at_output(read_out, len(ends.inputs))
-        if self.finite:
-            gradient = {pair: moment * output_factor(read_out, width) for pair, moment in gradient.items()}
+        """Up through the blocks, through the read-out, and down again."""
+        depth = self.configuration.depth
+        forward, lengths, walked = self._up(ends.inputs)
+        gradient, memory = self._read_out(forward[-1], ends.gradients)
         gradients, blocks = [self._at_layer(gradient, memory, lengths[-1], forward[-1])], []
         for layer, block in zip(range(depth, 0, -1), reversed(walked), strict=True):
-            steps = []
-            for index, (walk, applied, scatter) in reversed(list(enumerate(block))):
-                after, gradient, memory, factors = self._backward(index, walk, applied, gradient, before := memory)
-                received = self._received(walk, after, before, scatter)
-                steps.append(
-                    SublayerStep(self.configuration.maps[index], self.weights[index], applied, walk, after, received, factors)
-                )
+            steps, gradient, memory = self._down(block, gradient, memory)
             gradients.append(self._at_layer(gradient, memory, lengths[layer - 1], forward[layer - 1]))
-            blocks.append(tuple(reversed(steps)))
+            blocks.append(steps)
         return Profile(
             self.configuration,
             tuple(forward),
@@ -139,8 +127,39 @@ class _Stack:
             tuple(lengths) if self.finite else None,
         )
 
-    def _forward(self, index: int, layer: int, state: Moments, lengths: Lengths) -> tuple[Walk, Applied, Lengths]:
-        """Walk one step; the lengths that come back are the outgoing stream's."""
+    def _up(self, inputs: Array) -> tuple[list[Moments], list[Lengths], list[list[_Walked]]]:
+        variant, depth = self.configuration.variant, self.configuration.depth
+        forward: list[Moments] = [{(a, b): inputs for a in variant.streams for b in variant.streams}]
+        lengths, walked = [Lengths.gaussian(inputs, self.configuration.width)], []
+        for layer in range(1, depth + 1):
+            state, scatter, block = forward[-1], lengths[-1], []
+            for index in range(len(self.configuration.maps)):
+                block.append(self._forward(index, layer, state, scatter))
+                state, scatter = block[-1].walk.outgoing(), block[-1].after
+            walked.append(block)
+            forward.append(state)
+            lengths.append(scatter)
+        return forward, lengths, walked
+
+    def _read_out(self, stream: Moments, gradients: Array) -> tuple[Moments, Memory]:
+        """The gradient at the last layer, and its memory."""
+        variant, coefficients = self.configuration.variant, self._coefficients(self.configuration.depth)
+        read_out = Walk((("y", variant.read_out),), stream, Tokens(), coefficients, _no_sublayer)
+        gradient = read_out.backward({("y", "y"): gradients}, _no_sublayer).incoming(variant.streams)
+        factor = output_factor(read_out, self.configuration.width) if self.finite else 1.0
+        return {pair: moment * factor for pair, moment in gradient.items()}, Memory.at_output(read_out, len(gradients))
+
+    def _down(self, block: list[_Walked], gradient: Moments, memory: Memory) -> tuple[tuple[SublayerStep, ...], Moments, Memory]:
+        steps = []
+        for index, (walk, applied, before, _) in reversed(list(enumerate(block))):
+            after, below, memory_below, factors = self._backward(index, walk, applied, gradient, memory)
+            received = self._received(walk, after, memory, before)
+            maps, weights = self.configuration.maps[index], self.weights[index]
+            steps.append(SublayerStep(maps, weights, applied, walk, after, received, factors))
+            gradient, memory = below, memory_below
+        return tuple(reversed(steps)), gradient, memory
+
+    def _forward(self, index: int, layer: int, state: Moments, lengths: Lengths) -> _Walked:
         maps, weights = self.configuration.maps[index], self.weights[index]
         applications: list[Applied] = []
         scatter = [lengths]
@@ -163,7 +182,7 @@ class _Stack:
         step = Walk(variant.steps, state, Tokens(), self._coefficients(layer), sublayer, divided if self.finite else None)
         if self.finite and len(scatter) == 1:
             scatter.append(self._after(index, step, applications[0], lengths))
-        return step, applications[0], scatter[-1]
+        return _Walked(step, applications[0], lengths, scatter[-1])
 
     def _backward(
         self, index: int, walk: Walk, applied: Applied, gradient: Moments, memory: Memory
