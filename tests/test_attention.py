@@ -319,3 +319,16 @@ def test_attention_behind_a_raw_stream_is_predicted() -> None:
         law, found = quantity(name).predicted(cell), values[name].mean(axis=0)
         error = values[name].std(axis=0) / sqrt(400)
         assert np.all(np.abs(found - law) < 4 * error + 0.03 * np.abs(law)), (name, found, law, error)
+
+
+def test_collapsed_tokens_keep_their_scaling() -> None:
+    """Differences of squared size ε give W_Q and W_K gradients ∝ ε², far below what double precision tells apart in C."""
+    found = {}
+    for size in (1e-4, 1e-11):
+        applied = ATTENTION.apply(_exchangeable(6, 1.0, 1 - size), UNIT, Surroundings(False, None, depth=16))
+        found[size] = applied.parameter_gradients(np.eye(6))
+        assert applied.output[0, 0] - applied.output[0, 1] == pytest.approx(0.0, abs=size**1.5)
+    for matrix in ("WQ", "WK"):
+        assert found[1e-11][matrix] / found[1e-4][matrix] == pytest.approx(1e-14, rel=0.02)
+    for matrix in ("WV", "WO"):
+        assert found[1e-11][matrix] == pytest.approx(found[1e-4][matrix], rel=1e-3)

@@ -79,7 +79,8 @@ class AppliedAttention(Applied):
 
         return {
             "WQ": logits * v["WK"] * total(patterns.at_queries(gradient) * patterns.gram),
-            "WK": logits * total(patterns.at_keys(gradient) * patterns.gram),
+            # A row's logit gradients sum to 0, so only the tokens' differences count, which may have been enlarged.
+            "WK": logits * total(patterns.at_keys(gradient) * patterns.gram) / patterns.enlarged,
             "WV": v["WO"] * total(patterns.values(gradient) * patterns.gram),
             "WO": float((self._mixed * gradient).sum()),
         }

@@ -19,6 +19,9 @@ import numpy as np
 from theory.sublayers.base import Array, Surroundings, Weights
 
 
+_APART = 1e-7  # squared difference of two tokens over their squared length, from which rounding does not matter
+
+
 @dataclass(frozen=True)
 class Patterns:
     """Points of the quadrature, each of shape (points, tokens, tokens).
@@ -28,12 +31,14 @@ class Patterns:
         gram: C, second moments of the tokens per coordinate.
         queries, keys: Gram matrices of the head's queries and keys, per coordinate of the head and unit weight variance
             of the keys; rows that read the same key have queries that are alike.
+        enlarged: factor by which the tokens' squared differences were enlarged before the draw, see `_told_apart`.
     """
 
     attention: Array
     gram: Array
     queries: Array
     keys: Array
+    enlarged: float = 1.0
 
     @property
     def mean(self) -> Array:
@@ -41,8 +46,10 @@ class Patterns:
         return self.attention.mean(axis=0)
 
     def mixed(self) -> Array:
-        """E[A C Aᵀ]: second moments of what the rows read, before W_V."""
-        return (self.attention @ self.gram @ _t(self.attention)).mean(axis=0)
+        """E[A C Aᵀ]: second moments of what the rows read, before W_V. Rows differ in the square of the tokens' differences."""
+        read = (self.attention @ self.gram @ _t(self.attention)).mean(axis=0)
+        level = float(np.diagonal(read).mean())
+        return level + (read - level) / self.enlarged**2
 
     def values(self, gradient: Array) -> Array:
         """Aᵀ Γ A at every point: gradients at the values, Γ at the rows."""
@@ -57,19 +64,21 @@ class Patterns:
         a, c, k = self.attention, self.gram, self.keys
         read, looked = a @ c, a @ k
         half = (read * looked) @ _t(a)
-        return gradient * (a @ (c * k) @ _t(a) + (read @ _t(a)) * (looked @ _t(a)) - half - _t(half))
+        return gradient * (a @ (c * k) @ _t(a) + (read @ _t(a)) * (looked @ _t(a)) - half - _t(half)) / self.enlarged**2
 
     def at_keys(self, gradient: Array) -> Array:
         """Second moments of Σ_i P_ij q_i at every point."""
         a, c = self.attention, self.gram
         read, weighted = a @ c, gradient * self.queries
         half = _t(a) @ (read * (weighted @ a))
-        return (_t(a) @ weighted @ a) * c + _t(a) @ (weighted * (read @ _t(a))) @ a - half - _t(half)
+        own = (_t(a) @ weighted @ a) * c + _t(a) @ (weighted * (read @ _t(a))) @ a
+        return (own - half - _t(half)) / self.enlarged
 
 
 def sample(moments: Array, weights: Weights, around: Surroundings) -> Patterns:
     """Draw the points for tokens of second moments ``moments``, (tokens, tokens)."""
     tokens, count = len(moments), around.points(len(moments))
+    moments, enlarged = _told_apart(moments)
     draw, variances, bias = around.generator, weights.variances, weights.biases.get("WQ", 0.0)
     if around.freedom is None:
         gram = np.broadcast_to(moments, (count, tokens, tokens))
@@ -85,7 +94,23 @@ def sample(moments: Array, weights: Weights, around: Surroundings) -> Patterns:
         seen = np.concatenate([seen, np.full((count, tokens, 1), np.sqrt(bias))], axis=2) if bias else seen
         logits, queries, keys = _head(draw, seen, x, around.head_width)
     # The key's bias adds the same to a whole row of logits and drops out of the softmax.
-    return Patterns(_softmax(np.sqrt(variances["WK"]) * logits, around.causal), gram, queries, keys)
+    return Patterns(_softmax(np.sqrt(variances["WK"]) * logits, around.causal), gram, queries, keys, enlarged)
+
+
+def _told_apart(moments: Array) -> tuple[Array, float]:
+    """Collapsed tokens, with their differences enlarged to what double precision can tell apart, and by which factor.
+
+    Patterns hardly depend on differences as small as that; gradients of logits follow them by a power.
+    """
+    length, count = float(np.diagonal(moments).mean()), len(moments)
+    difference = length - moments
+    mean = float(difference.sum()) / (count * (count - 1)) if count > 1 else length
+    if mean >= _APART * length or not np.allclose(np.diagonal(difference), 0.0, atol=1e-12 * length):
+        return moments, 1.0
+    if mean <= 0:  # not even the mean difference is left
+        return length * (1 - _APART * (1 - np.eye(count))), np.inf
+    factor = _APART * length / mean
+    return length - factor * difference, factor
 
 
 def _head(draw: np.random.Generator, seen: Array, x: Array, size: int) -> tuple[Array, Array, Array]:
