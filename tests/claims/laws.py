@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sympy
 
+from theory.laws.attention.report import law_latex
 from theory.laws.law import derive
+from theory.sublayers import sublayer
 from theory.variants import load
 
 _GRADIENT = r"\frac1d E\left|\partial\mathcal{L}/\partial x_l\right|^2"
@@ -36,3 +38,8 @@ def stream_law(variant: str, text: str) -> dict[str, str]:
 def step_law(variant: str, text: str) -> dict[str, str]:
     """One step's gain χ."""
     return {"latex": rf"\chi = {sympy.latex(derive(load(variant)).backward)}", "text": text}
+
+
+def collapsed_gradient_law(variant: str, text: str) -> dict[str, str]:
+    """The squared gradient m blocks below the output once attention has made the tokens alike, FFN any."""
+    return {"latex": law_latex(load(variant), (sublayer("attention"), sublayer("gelu"))), "text": text}

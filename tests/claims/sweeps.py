@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from empirical.measurement import Cell
+from tests.claims.ends import predicted
 from theory.configuration import Configuration
 from theory.finite_width.allowance import allowance
-from theory.quantities import quantity
 from theory.variants import load
 
 Array = np.ndarray
@@ -43,6 +43,11 @@ class Sweep:
         """The network at one depth."""
         names = tuple(self.sublayers.split(","))
         return Configuration(load(self.variant), names, depth, self.width, self.tokens, self.heads, self.causal, self.gain)
+
+    @property
+    def matrices(self) -> tuple[str, ...]:
+        """Labels of one block's weight matrices."""
+        return self.configuration(self.depths[-1]).matrix_names
 
     @property
     def name(self) -> str:
@@ -82,8 +87,8 @@ class Sweep:
         return Cell(self.configuration(depth), self.source, self.engine, self.dtype, seed, self.extra)
 
     def predicted(self, name: str, depth: int) -> Array:
-        """Theory's values of a quantity, layer by layer."""
-        return quantity(name).predicted(self.configuration(depth))
+        """Theory's values of a quantity, layer by layer, told of the source's two ends."""
+        return predicted(self.cells[self.label(depth)], name)
 
     def predicted_rows(self, name: str, row: int) -> Array:
         """Theory's value of one row at every depth."""
