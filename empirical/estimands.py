@@ -94,6 +94,16 @@ def log_increments(cells: Depths, quantity: str, row: int) -> Statistic:
     return statistic
 
 
+def log_over_bound(cells: Depths, quantity: str, row: int, bound: Array, power: float = 1.0) -> Statistic:
+    """Logarithm of (row ``row`` over the last row)^power over ``bound``, one component a depth."""
+
+    def statistic(means: Means) -> Array:
+        ratio = _over_depths(means, cells, quantity, row) - _over_depths(means, cells, quantity, -1)
+        return power * ratio - np.log(bound)
+
+    return statistic
+
+
 def depth_exponent(cells: Depths, quantity: str, row: int, power: float = 1.0) -> Statistic:
     """Exponent of row ``row`` in depth: slope of log mean^power on log L."""
     x = np.log([depth for depth, _ in cells])

@@ -30,6 +30,6 @@ def _average(measured: tuple[Boundary, ...]) -> Boundary:
 
 
 @lru_cache(maxsize=4096)
-def predicted(cell: Cell, name: str) -> np.ndarray:
+def predicted(cell: Cell, name: str, infinite_width: bool = False) -> np.ndarray:
     """Values of a quantity, row by row."""
-    return quantity(name).predicted(cell.configuration, ends(cell))
+    return quantity(name).predicted(cell.configuration, ends(cell), infinite_width)

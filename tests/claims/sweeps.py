@@ -86,9 +86,9 @@ class Sweep:
         seed = (self.base_seed << 32) + zlib.crc32(label.encode())
         return Cell(self.configuration(depth), self.source, self.engine, self.dtype, seed, self.extra)
 
-    def predicted(self, name: str, depth: int) -> Array:
+    def predicted(self, name: str, depth: int, infinite_width: bool = False) -> Array:
         """Theory's values of a quantity, layer by layer, told of the source's two ends."""
-        return predicted(self.cells[self.label(depth)], name)
+        return predicted(self.cells[self.label(depth)], name, infinite_width)
 
     def predicted_rows(self, name: str, row: int) -> Array:
         """Theory's value of one row at every depth."""

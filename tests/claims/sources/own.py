@@ -7,7 +7,7 @@ import numpy as np
 from empirical.estimands import departure, log_relative, log_relative_by_matrix, median_error
 from empirical.statistics import Statistic
 from empirical.verdicts import Band
-from tests.claims.checks import lower, ratio_of_rows, upper
+from tests.claims.checks import follows_prediction, lower, ratio_of_rows, upper
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_blocks, across_layers
 from tests.claims.laws import collapsed_gradient_law, gradient_law
@@ -183,17 +183,7 @@ def loss_coherence(profile: Profile) -> Claim:
         checks=(
             ratio_of_rows(sweeps[0], what, GRADIENT, lower_end, falls, "statement", SUPPORTED),
             ratio_of_rows(sweeps[-1], what, GRADIENT, lower_end, grows, "statement", SUPPORTED),
-            *(
-                Check(
-                    f"{GRADIENT}, measured over predicted, every layer, {sweep.name}",
-                    log_relative(sweep.deepest, GRADIENT, sweep.predicted(GRADIENT, depth)),
-                    sweep.names,
-                    Band(1 / 1.15, 1.15, _OWN.format(15, "at the worst layer of Post-LN")),
-                    "law",
-                    logarithm=True,
-                )
-                for sweep in sweeps
-            ),
+            *(follows_prediction(sweep, GRADIENT) for sweep in sweeps),
         ),
         expected=SUPPORTED,
         assumptions=(
