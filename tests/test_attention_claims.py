@@ -14,8 +14,10 @@ from empirical.statistics import estimate
 from empirical.verdicts import Verdict
 from tests.claims.declaration import BUILDERS, PROFILES, REFUTED, SUPPORTED, Check, Claim
 from tests.claims.ends import predicted
+from tests.claims.sources import kedia_2024
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
+from theory.laws.attention.dropout import dropout_law
 from theory.laws.crossing import blocks, constant, crossing, gain
 from theory.variants import load
 
@@ -120,6 +122,49 @@ def test_the_crossing_is_found_by_bisection_too(chi: float, bound: float) -> Non
     assert {gain, constant, blocks} >= crossing().depth.free_symbols
 
 
+def test_without_dropout_the_fitted_rate_is_refuted_and_a_made_up_rate_decides() -> None:
+    claim = BUILDERS["fitted-rate"](PROFILES["quick"])
+    depth = np.arange(33.0)
+    noise = np.exp(np.random.default_rng(7).normal(0, SCATTER, (MEMBERS, 1)))
+
+    def verdicts(with_dropout: float, without: float) -> list[Verdict]:
+        data = [{"squared gradient": rate ** (2 * depth) * noise} for rate in (with_dropout, without)]
+        samples = dict(zip(claim.cells, data, strict=True))
+        return [
+            check.verdict(estimate(check.statistic, {label: samples[label] for label in check.cells})) for check in claim.checks
+        ]
+
+    assert verdicts(1.024, 1.0) == [SUPPORTED, REFUTED]
+    assert verdicts(1.0, 1.0) == [REFUTED, REFUTED]
+    assert verdicts(1.05, 1.024) == [SUPPORTED, SUPPORTED]
+
+
+@pytest.mark.parametrize(("dropout", "values", "square"), [(0.1, 32 / 17, 0.32), (0.1, 1.0, 0.5), (0.3, 1.0, 0.5)])
+def test_the_dropout_law_is_the_fixed_point_of_plain_numbers(dropout: float, values: float, square: float) -> None:
+    alike, raised = 0.5, square / (1 - dropout)
+    for _ in range(2000):
+        mixed = (1 + values) * alike / (1 + values * alike / (1 - dropout))
+        angle = np.arccos(mixed)
+        alike = (mixed + square * (np.sin(angle) + (np.pi - angle) * mixed) / np.pi) / (1 + raised)
+    coherent = (1 + values) / (1 + values * alike / (1 - dropout)) * (1 + square * (np.pi - angle) / np.pi) / (1 + raised)
+    found = dropout_law(load("post-ln")).at(dropout, values, square)
+    assert found == pytest.approx((alike, coherent**-0.5), rel=1e-6)
+    assert dropout_law(load("post-ln")).at(0.0, values, square) == pytest.approx((1.0, 1.0), abs=1e-4)
+
+
+def test_the_dropout_networks_are_the_suites_own_without_dropout() -> None:
+    """The simulation's blocks against `empirical.blocks` at unit gains."""
+    unit = kedia_2024._simulate(0.0, 3, 64, gains=(1.0, 1.0, 1.0))
+    network = Configuration(
+        load("post-ln"), ("attention", "relu"), kedia_2024.DEPTH, kedia_2024.WIDTH, kedia_2024.TOKENS, kedia_2024.HEADS
+    )
+    own = measure(Cell(network, "coherent:1", seed=8, dtype="float32"), range(192), torch.device("cpu")).values["stream-gradient"]
+    for layer in (20, 28, 31):
+        one, other = unit[:, layer], own[:, layer]
+        error = np.hypot(*(part.std() / np.sqrt(len(part)) / part.mean() for part in (one, other)))
+        assert abs(np.log(one.mean() / other.mean())) < 4 * error < 1.2
+
+
 NETWORK = Configuration(load("post-ln"), ("attention", "relu"), 2, 64, 8, 2)
 
 
@@ -145,4 +190,6 @@ def test_estimands_of_made_up_means() -> None:
     assert median_error("a", "x", law)(means) == pytest.approx([np.log(1.1) / 2])
     assert log_relative_by_matrix("a", "x", law, 2)(means) == pytest.approx([0, np.log(1.1 * 1.21) / 2])
     assert departure("a", "x", law)(means) == pytest.approx([0, 0.2, 0, 1.68])
-    assert log_over_bound([(1, "a")], "x", 1, np.array([2.0]), 0.5)(means) == pytest.approx([0.5 * np.log(2.2 / 9.68) - np.log(2)])
+    assert log_over_bound([(1, "a")], "x", 1, np.array([2.0]), 0.5)(means) == pytest.approx(
+        [0.5 * np.log(2.2 / 9.68) - np.log(2)]
+    )

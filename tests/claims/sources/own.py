@@ -59,6 +59,7 @@ def tokenwise_profile(profile: Profile) -> Claim:
 
 def _transformers(profile: Profile) -> list[Sweep]:
     """Post-LN and Pre-LN; quick has each mask and each activation once, full all of them."""
+    kinds: tuple[tuple[str, bool], ...]
     if profile.name == "quick":
         kinds, size = (("gelu", False), ("relu", True)), {"depths": (6,), "width": 256, "tokens": 16, "heads": 4}
     else:

@@ -73,6 +73,7 @@ def post_ln_largest_near_output(profile: Profile) -> Claim:
     isotropic = transformer("post-ln", profile.seed)
     bidirectional = transformer("post-ln", profile.seed, "text")
     causal = transformer("post-ln", profile.seed, "text", causal=True)
+    judged = (causal,) if profile.name == "quick" else (causal, bidirectional)
     pre = transformer("pre-ln", profile.seed, "text", causal=True)
     smaller = upper(1.0, "largest near the output: mid-stack gradient smaller than the output's")
     what, rows = "square at L/2 over square at L", (12, 24)
@@ -100,7 +101,7 @@ def post_ln_largest_near_output(profile: Profile) -> Claim:
                 isotropic, "square of W₂'s gradient, block 1 over block L", PARAMETER, (0, 23), smaller, "statement", REFUTED
             ),
             follows_prediction(isotropic, GRADIENT, top, "the last four blocks"),
-            *(follows_prediction(sweep, GRADIENT) for sweep in (bidirectional, causal)),
+            *(follows_prediction(sweep, GRADIENT) for sweep in judged),
         ),
         expected=BY_CONDITION,
         assumptions=TEXT,
@@ -184,7 +185,15 @@ def two_thirds_decay(profile: Profile) -> Claim:
                 "statement",
                 REFUTED,
             ),
-            follows_law(tokenwise, GRADIENT),
+            Check(
+                f"{what}, all layers of L={deepest}, {tokenwise.name}",
+                slope_on(tokenwise.deepest, GRADIENT, -np.arange(deepest + 1.0)),
+                (tokenwise.deepest,),
+                Band(1 / 1.01, 1.01, "χ = 1 within 1 %: V/d a block is 0.3 % at d = 256; the rest is resolution"),
+                "law",
+                SUPPORTED,
+                logarithm=True,
+            ),
             follows_prediction(attention, GRADIENT, top_rows, "the last four blocks"),
         ),
         expected=REFUTED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import sympy
@@ -20,6 +21,9 @@ ffn = generic_moments()[0]
 """s² = K(1) and κ² = K̇(1)."""
 epsilon = sympy.Symbol("epsilon", positive=True)
 """1 − c."""
+
+
+_UNIT = sympy.Integer(1)
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,16 @@ class TokenStep:
         return sympy.factor(sympy.limit(sympy.cancel(total / between), n, sympy.oo))
 
 
-def token_step(variant: Variant, attention: bool) -> TokenStep:
-    """Walk a single-stream variant's step on exchangeable tokens, at unit gains.
+def token_step(
+    variant: Variant, attention: bool, scale: sympy.Expr = _UNIT, behind: Callable[[Pair], Pair] = lambda moments: moments
+) -> TokenStep:
+    """Walk a single-stream variant's step on exchangeable tokens.
+
+    Args:
+        variant: the expression.
+        attention: whether the step's sublayer is attention; else an FFN.
+        scale: gain of its value and output matrices.
+        behind: a linear map on the moments of the sublayer's output, and of the gradient that comes back (dropout).
 
     Raises:
         NoClosedForm: several streams, constants that change from block to block, or a sublayer whose input no norm has fixed.
@@ -85,10 +97,11 @@ def token_step(variant: Variant, attention: bool) -> TokenStep:
         if moments.diagonal != 1:
             raise NoClosedForm("no norm fixes the sublayer's input, so the softmax and the kernels follow the stream's length")
         if attention:
-            return attention_maps().output.each(lambda entry: entry.subs(c, moments.between))
-        return Pair(ffn.square, kernel(moments.between))
+            return behind(scale * attention_maps().output.each(lambda entry: entry.subs(c, moments.between)))
+        return behind(scale * Pair(ffn.square, kernel(moments.between)))
 
     def backward(moments: Pair, gradient: Pair) -> Pair:
+        gradient = behind(scale * gradient)
         if not attention:
             return Pair(ffn.gain * gradient.diagonal, slopes(moments.between) * gradient.between)
         received = {square: gradient.diagonal, between: gradient.between, c: moments.between}
