@@ -34,7 +34,7 @@ def main() -> None:
     measuring.add_argument("--device", default="auto", help="auto, cpu or cuda (default: %(default)s)")
     measuring.add_argument("--dtype", default="float64", help=f"{', '.join(DTYPES)} (default: %(default)s)")
     measuring.add_argument("--seed", type=int, default=0, help="base seed (default: %(default)s)")
-    measuring.add_argument("--input", default="isotropic", help=f"{' or '.join(SOURCES)} (default: %(default)s)")
+    measuring.add_argument("--input", default="isotropic", help=f"{', '.join(SOURCES)} or coherent:COSINE (default: %(default)s)")
     measuring.add_argument(
         "--boundary",
         metavar="FILE",

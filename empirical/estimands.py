@@ -49,6 +49,28 @@ def log_relative(cell: str, quantity: str, law: Array, rows: slice = slice(None)
     return lambda means: np.log(means[cell][quantity][..., rows]) - predicted
 
 
+def median_error(cell: str, quantity: str, law: Array) -> Statistic:
+    """Median over rows of |log(measured/predicted)|."""
+    error = log_relative(cell, quantity, law)
+    return lambda means: np.median(np.abs(error(means)), axis=-1)[..., None]
+
+
+def log_relative_by_matrix(cell: str, quantity: str, law: Array, matrices: int) -> Statistic:
+    """Logarithm of measured over predicted, averaged over blocks; one component for each of a block's ``matrices``."""
+    error = log_relative(cell, quantity, law)
+
+    def statistic(means: Means) -> Array:
+        rows = error(means)
+        return rows.reshape(*rows.shape[:-1], -1, matrices).mean(axis=-2)
+
+    return statistic
+
+
+def departure(cell: str, quantity: str, law: Array) -> Statistic:
+    """Measured less predicted, one component a layer."""
+    return lambda means: means[cell][quantity] - law
+
+
 def log_proportion(cell: str, quantity: str, x: Array, rows: slice, reference: int) -> Statistic:
     """Logarithm of mean/x over rows, relative to row ``reference``: 0 everywhere for a mean proportional to x."""
 
@@ -76,6 +98,16 @@ def log_relative_ratio(cell: str, above: str, below: str, law: Array, rows: slic
     """Logarithm of one quantity over another, over its law, one component a layer."""
     predicted = np.log(law[rows])
     return lambda means: np.log(means[cell][above][..., rows] / means[cell][below][..., rows]) - predicted
+
+
+def log_over_bound(cells: Depths, quantity: str, row: int, bound: Array, power: float = 1.0) -> Statistic:
+    """Logarithm of (row ``row`` over the last row)^power over ``bound``, one component a depth."""
+
+    def statistic(means: Means) -> Array:
+        ratio = _over_depths(means, cells, quantity, row) - _over_depths(means, cells, quantity, -1)
+        return power * ratio - np.log(bound)
+
+    return statistic
 
 
 def depth_exponent(cells: Depths, quantity: str, row: int, power: float = 1.0) -> Statistic:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from empirical import text
 from empirical.draws import Draws
 from theory.configuration import Configuration
+from theory.errors import InvalidInput
 from theory.registry import find
 
 Tensor = torch.Tensor
@@ -33,11 +35,21 @@ class Feed:
 
 def isotropic(configuration: Configuration, draws: Draws) -> Feed:
     """Independent N(0, 1) inputs, and an independent N(0, 1) gradient at every coordinate of the output."""
+    return coherent(configuration, draws, 0.0)
+
+
+def coherent(configuration: Configuration, draws: Draws, cosine: float) -> Feed:
+    """Isotropic, but the output's gradients of any two tokens have the mean cosine ``cosine``: a part that all tokens share."""
     shape = (configuration.tokens, configuration.width)
     inputs = draws.normal("inputs", *shape).requires_grad_()
     upstream = draws.normal("upstream", *shape)
     same_token = torch.eye(configuration.tokens).expand(len(inputs), -1, -1)
-    return Feed(inputs, lambda output: (output * upstream).sum(), lambda _: (same_token, same_token))
+    gradients = same_token
+    if cosine:
+        shared = draws.normal("upstream", 1, configuration.width)
+        upstream = (1 - cosine) ** 0.5 * upstream + cosine**0.5 * shared
+        gradients = (1 - cosine) * same_token + cosine
+    return Feed(inputs, lambda output: (output * upstream).sum(), lambda _: (same_token, gradients))
 
 
 def real_text(configuration: Configuration, draws: Draws) -> Feed:
@@ -74,9 +86,21 @@ SOURCES: dict[str, Callable[[Configuration, Draws], Feed]] = {"isotropic": isotr
 
 
 def source(name: str) -> Callable[[Configuration, Draws], Feed]:
-    """The source called ``name``.
+    """The source called ``name``; ``coherent:0.2`` is isotropic with gradients of cosine 0.2 across tokens.
 
     Raises:
-        InvalidInput: unknown source.
+        InvalidInput: unknown source, a cosine outside [0, 1].
     """
-    return find("input", name, SOURCES)
+    kind, colon, cosine = name.partition(":")
+    if kind != "coherent":
+        return find("input", name, SOURCES)
+    if not colon or not _is_share(cosine):
+        raise InvalidInput(f"input {name!r}: give the cosine of the tokens' gradients, from 0 to 1, as in coherent:0.2")
+    return partial(coherent, cosine=float(cosine))
+
+
+def _is_share(text: str) -> bool:
+    try:
+        return 0 <= float(text) <= 1
+    except ValueError:
+        return False

@@ -67,6 +67,29 @@ def across_layers(
     }
 
 
+def across_blocks(title: str, sweep: Sweep, file: str = "matrices") -> Figure:
+    """The squared gradient of every weight matrix over the blocks of the deepest network, one curve a kind of matrix."""
+    return lambda values: {
+        "name": file,
+        "title": title,
+        "xlabel": "block l",
+        "ylabel": "squared Frobenius norm",
+        "xscale": "linear",
+        "yscale": "log",
+        "series": [series for kind in range(len(sweep.matrices)) for series in _over_blocks(sweep, values, kind)],
+    }
+
+
+def _over_blocks(sweep: Sweep, values: Values, kind: int) -> list[dict[str, Any]]:
+    of_kind, matrix = slice(kind, None, len(sweep.matrices)), sweep.matrices[kind]
+    law = sweep.predicted("parameter-gradient", sweep.depths[-1])[of_kind]
+    readings = values[sweep.deepest]["parameter-gradient"][:, of_kind]
+    blocks = list(range(1, len(law) + 1))
+    found = [_interval(readings[:, k], 1.0) for k in range(len(law))]
+    line = {"label": f"{matrix}: law", "style": "law", "x": blocks, "y": law.tolist(), "group": matrix}
+    return [line, _points(f"{matrix}: measured", "measured", blocks, found, matrix)]
+
+
 def _over_depth(sweep: Sweep, values: Values, name: str, row: int, power: float) -> list[dict[str, Any]]:
     law = sweep.predicted_rows(name, row) ** power
     found = [_interval(values[label][name][:, row], power) for _, label in sweep.labels]
@@ -77,18 +100,15 @@ def _over_depth(sweep: Sweep, values: Values, name: str, row: int, power: float)
 
 
 def _over_layers(sweep: Sweep, values: Values, name: str, power: float, relative: bool) -> list[dict[str, Any]]:
-    """The law is drawn where theory has one for the input (isotropic)."""
     first = quantity(name).first_layer
     readings = values[sweep.deepest][name]
     layers = list(range(first, first + readings.shape[1]))
     scale = readings[:, -1].mean() if relative else 1.0
     found = [_interval(readings[:, k] / scale, power) for k in range(readings.shape[1])]
-    series = []
-    if sweep.source == "isotropic":
-        predicted = sweep.predicted(name, sweep.depths[-1])
-        line = (predicted / (predicted[-1] if relative else 1.0)) ** power
-        series.append({"label": f"{sweep.name}: law", "style": "law", "x": layers, "y": line.tolist(), "group": sweep.name})
-    return [*series, _points(f"{sweep.name}: measured", "measured", layers, found, sweep.name)]
+    predicted = sweep.predicted(name, sweep.depths[-1])
+    line = (predicted / (predicted[-1] if relative else 1.0)) ** power
+    law = {"label": f"{sweep.name}: law", "style": "law", "x": layers, "y": line.tolist(), "group": sweep.name}
+    return [law, _points(f"{sweep.name}: measured", "measured", layers, found, sweep.name)]
 
 
 def _statements(lines: Iterable[Line]) -> list[dict[str, Any]]:

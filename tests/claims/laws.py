@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sympy
 
+from theory.laws.attention.report import law_latex
 from theory.laws.law import derive
 from theory.spectrum.derivation import worst_case
+from theory.sublayers import sublayer
 from theory.variants import load
 
 _GRADIENT = r"\frac1d E\left|\partial\mathcal{L}/\partial x_l\right|^2"
@@ -43,3 +45,8 @@ def worst_case_law(variant: str, text: str) -> dict[str, str]:
     """The class of the worst case over the typical one, from its derivation."""
     (step,) = (step for step in worst_case(load(variant)) if step.title == "Worst case: class")
     return {"latex": step.latex, "text": text}
+
+
+def collapsed_gradient_law(variant: str, text: str) -> dict[str, str]:
+    """The squared gradient m blocks below the output once attention has made the tokens alike, FFN any."""
+    return {"latex": law_latex(load(variant), (sublayer("attention"), sublayer("gelu"))), "text": text}

@@ -15,9 +15,8 @@ from empirical.sanity import InvalidMeasurement, gate
 from empirical.statistics import Estimate, estimate
 from empirical.verdicts import Verdict
 from tests.claims.declaration import Check, Claim, Direct
-from theory.configuration import Configuration
+from tests.claims.ends import predicted
 from theory.laws.derivation import derivation
-from theory.quantities import quantity
 from theory.sublayers import sublayer
 from theory.variants import load
 
@@ -126,14 +125,14 @@ def _gates(claim: Claim, laboratory: Laboratory) -> Iterator[str]:
 
 
 class _Predicted(dict[str, np.ndarray]):
-    """Theory's rows of one network, computed when a statistic asks for them."""
+    """Theory's rows of one cell, computed when a statistic asks for them."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, cell: Cell) -> None:
         super().__init__()
-        self.configuration = configuration
+        self.cell = cell
 
     def __missing__(self, name: str) -> np.ndarray:
-        self[name] = quantity(name).predicted(self.configuration)
+        self[name] = predicted(self.cell, name)
         return self[name]
 
 
@@ -142,9 +141,9 @@ def predict(check: Check, cells: Mapping[str, Cell | Direct]) -> np.ndarray | No
     own = [cells[label] for label in check.cells]
     if check.predicted is not None:
         return np.array([check.predicted])
-    if not all(isinstance(cell, Cell) and cell.source == "isotropic" for cell in own):
+    if not all(isinstance(cell, Cell) for cell in own):
         return None
-    rows = {label: _Predicted(cell.configuration) for label, cell in zip(check.cells, own, strict=True) if isinstance(cell, Cell)}
+    rows = {label: _Predicted(cell) for label, cell in zip(check.cells, own, strict=True) if isinstance(cell, Cell)}
     values = check.in_units(np.atleast_1d(check.statistic(rows)))
     return np.where(np.abs(values) < _ROUNDING, 0.0, values)
 

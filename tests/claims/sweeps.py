@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from empirical.measurement import Cell
+from tests.claims.ends import predicted
 from theory.configuration import Configuration
 from theory.finite_width.allowance import correction
-from theory.quantities import quantity
 from theory.variants import load
 
 Array = np.ndarray
@@ -44,6 +44,11 @@ class Sweep:
         """The network at one depth."""
         names = tuple(self.sublayers.split(","))
         return Configuration(load(self.variant), names, depth, self.width, self.tokens, self.heads, self.causal, self.gain)
+
+    @property
+    def matrices(self) -> tuple[str, ...]:
+        """Labels of one block's weight matrices."""
+        return self.configuration(self.depths[-1]).matrix_names
 
     @property
     def name(self) -> str:
@@ -82,9 +87,9 @@ class Sweep:
         seed = (self.base_seed << 32) + zlib.crc32(label.encode())
         return Cell(self.configuration(depth), self.source, self.engine, self.dtype, seed, self.extra)
 
-    def predicted(self, name: str, depth: int) -> Array:
-        """Theory's values of a quantity, layer by layer."""
-        return quantity(name).predicted(self.configuration(depth))
+    def predicted(self, name: str, depth: int, infinite_width: bool = False) -> Array:
+        """Theory's values of a quantity, layer by layer, told of the source's two ends."""
+        return predicted(self.cells[self.label(depth)], name, infinite_width)
 
     def predicted_rows(self, name: str, row: int) -> Array:
         """Theory's value of one row at every depth."""

@@ -61,7 +61,11 @@ def plain(formula: sympy.Expr) -> str:
         ("beta", "β"),
         ("q_0", "q₀"),
         ("polygamma(0, ", "ψ("),
-        ("gamma", "Γ"),
+        ("gamma(", "Γ("),
+        ("gamma", "γ"),
+        ("tau", "τ"),
+        ("_\\times", "_×"),
+        ("\\dot{K}", "K̇"),
         ("*", "·"),
     ):
         text = text.replace(written, meant)

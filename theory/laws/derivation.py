@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import sympy
 
 from theory.algebra import Norm, Stream, Variant, to_latex, to_text, walk
 from theory.laws.asymptotics import plain
+from theory.laws.attention.report import attention_steps
 from theory.laws.law import Law, closed_form
 from theory.laws.recursion import NoClosedForm, Step, q
+from theory.laws.steps import DerivationStep, formula
 from theory.sublayers import SublayerMaps
-
-
-@dataclass(frozen=True)
-class DerivationStep:
-    """One step: what is done, and the formula it gives (LaTeX and plain text; empty when there is none)."""
-
-    title: str
-    reason: str
-    latex: str = ""
-    text: str = ""
 
 
 def derivation(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> list[DerivationStep]:
     """The steps from the variant's equation to its law, with numbers for ``sublayers`` where they are given."""
-    homogeneous = all(maps.homogeneous for maps in sublayers)
-    law = closed_form(variant, max(1, len(sublayers)), homogeneous)
     steps = [
         DerivationStep(
             "Equation", f"{variant.source}. Written once; everything below is read off it.", variant.latex, variant.equation
@@ -39,6 +28,9 @@ def derivation(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> li
             "normalised input, κ² = E|J_Fᵀv|²/|v|².",
         ),
     ]
+    if not all(maps.tokenwise for maps in sublayers):
+        return [*steps, *attention_steps(variant, sublayers)]
+    law = closed_form(variant, max(1, len(sublayers)), all(maps.homogeneous for maps in sublayers))
     if isinstance(law, NoClosedForm):
         return [
             *steps,
@@ -53,10 +45,6 @@ def derivation(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> li
     return steps
 
 
-def _formula(left: str, right: sympy.Expr, left_text: str | None = None) -> tuple[str, str]:
-    return f"{left} = {sympy.latex(right)}", f"{left_text or left} = {plain(right)}"
-
-
 def _walk_steps(law: Law, step: Step, number: int) -> Iterable[DerivationStep]:
     where = "" if len(law.steps) == 1 else f", sublayer {number}"
     for node, moment in step.moments:
@@ -67,20 +55,20 @@ def _walk_steps(law: Law, step: Step, number: int) -> Iterable[DerivationStep]:
         yield DerivationStep(
             f"Forward{where}",
             f"Terms with independent weights add in square. The walk meets {to_text(node)}; the next node will {purpose} it.",
-            *_formula(left, moment, f"E|{to_text(node)}|²/d"),
+            *formula(left, moment, f"E|{to_text(node)}|²/d"),
         )
     yield DerivationStep(
         f"Forward recursion{where}",
         "A norm at the end of the step fixes the stream at q = 1."
         if step.forward == 1
         else "One step of the stream's second moment q.",
-        *_formula(r"q'", step.forward, "q'"),
+        *formula(r"q'", step.forward, "q'"),
     )
     yield DerivationStep(
         f"Backward{where}",
         "Reverse mode on second moments: a sum copies the gradient, a norm divides it by its root mean square (its projection is "
         "of order 1/d), J_Fᵀ multiplies its square by κ² and decorrelates it, so direct path and branch add in square.",
-        *_formula(r"\chi", step.backward, "χ"),
+        *formula(r"\chi", step.backward, "χ"),
     )
 
 
@@ -89,24 +77,22 @@ def _is_normed(variant: Variant, node: object) -> bool:
 
 
 def _closed_steps(law: Law) -> Iterable[DerivationStep]:
-    yield DerivationStep(
-        "Solve forward", "First-order linear recursion with constant coefficients.", *_formula("q_l", law.stream)
-    )
+    yield DerivationStep("Solve forward", "First-order linear recursion with constant coefficients.", *formula("q_l", law.stream))
     yield DerivationStep(
         "Multiply backward",
         "The blocks' gains at q_j, multiplied from l to L − 1; linear factors in j give ratios of Gamma functions.",
-        *_formula(r"G(l \to L)", law.product.value, "G(l→L)"),
+        *formula(r"G(l \to L)", law.product.value, "G(l→L)"),
     )
     if law.read_out != 1:
         yield DerivationStep(
             "Read-out",
             "The final norm divides the gradient by the stream's root mean square.",
-            *_formula(r"\chi_{out}", law.read_out.subs(q, sympy.Symbol("q_L")), "χ_out"),
+            *formula(r"\chi_{out}", law.read_out.subs(q, sympy.Symbol("q_L")), "χ_out"),
         )
     yield DerivationStep(
         "Law",
         "Squared gradient per coordinate for a unit Gaussian gradient at the output.",
-        *_formula(r"E\left|\partial\mathcal{L}/\partial x_l\right|^2/d", law.gradient, "E|∂𝓛/∂x_l|²/d"),
+        *formula(r"E\left|\partial\mathcal{L}/\partial x_l\right|^2/d", law.gradient, "E|∂𝓛/∂x_l|²/d"),
     )
     yield DerivationStep(
         "Proof",
@@ -120,7 +106,7 @@ def _special_steps(law: Law) -> Iterable[DerivationStep]:
     yield DerivationStep(
         "Homogeneous sublayers",
         "F(tx) = tF(x) gives J_F x = F(x), hence κ² = s² (Euler); factors that differ by an integer telescope.",
-        *_formula(r"E\left|\partial\mathcal{L}/\partial x_l\right|^2/d", gradient, "E|∂𝓛/∂x_l|²/d"),
+        *formula(r"E\left|\partial\mathcal{L}/\partial x_l\right|^2/d", gradient, "E|∂𝓛/∂x_l|²/d"),
     )
     general, special = law.growth_in_depth(), law.growth_in_depth(law.homogeneous)
     across, across_special = law.growth_in_layer(), law.growth_in_layer(law.homogeneous)
@@ -153,11 +139,7 @@ def _numeric_steps(law: Law, sublayers: tuple[SublayerMaps, ...]) -> Iterable[De
         )
         return
     values = values_of(law, sublayers)
-    if values is None:
-        yield DerivationStep(
-            f"Sublayers {names}", "Attention's s² and κ² depend on how alike the tokens are: predict has the numeric recursion."
-        )
-        return
+    assert values is not None  # attention has its own derivation
     parts = [f"{plain(symbol)} = {plain(value)} ≈ {float(value):.6f}" for symbol, value in values.items()]
     yield DerivationStep(
         f"Sublayers {names}",

@@ -18,7 +18,6 @@ import numpy as np
 
 from theory.sublayers.base import Array, Surroundings, Weights
 
-
 _APART = 1e-7  # squared difference of two tokens over their squared length, from which rounding does not matter
 
 
@@ -46,10 +45,13 @@ class Patterns:
         return self.attention.mean(axis=0)
 
     def mixed(self) -> Array:
-        """E[A C Aᵀ]: second moments of what the rows read, before W_V. Rows differ in the square of the tokens' differences."""
+        """E[A C Aᵀ]: second moments of what the rows read, before W_V.
+
+        It falls short of the tokens' length by their squared differences, and rows differ in the square of that.
+        """
         read = (self.attention @ self.gram @ _t(self.attention)).mean(axis=0)
-        level = float(np.diagonal(read).mean())
-        return level + (read - level) / self.enlarged**2
+        length, level = float(np.trace(self.gram.mean(axis=0))) / len(read), float(read.mean())
+        return length + (level - length) / self.enlarged + (read - level) / self.enlarged**2
 
     def values(self, gradient: Array) -> Array:
         """Aᵀ Γ A at every point: gradients at the values, Γ at the rows."""

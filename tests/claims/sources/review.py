@@ -8,10 +8,10 @@ import torch
 from empirical.blocks import normalise
 from empirical.estimands import excess_exponent, local_exponents, log_reading, log_relative, reading, slope_on
 from empirical.verdicts import Band
-from tests.claims.checks import exponent_in_depth, extrapolates, follows_law, lower, ratio_of_rows, upper
+from tests.claims.checks import exponent_in_depth, extrapolates, follows_law, follows_prediction, lower, ratio_of_rows, upper
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers, against_depth
-from tests.claims.laws import gradient_law, relative_gradient_law, step_law, stream_law
+from tests.claims.laws import collapsed_gradient_law, gradient_law, relative_gradient_law, step_law, stream_law
 from tests.claims.sweeps import Sweep, cells_of, transformer
 from tests.claims.texts import ISOTROPIC, REVIEW, TEXT
 
@@ -249,6 +249,7 @@ def post_ln_lower_tens_of_times(profile: Profile) -> Claim:
     """By condition: right in order of magnitude, in square, for causal language models; refuted bidirectionally."""
     isotropic, bidirectional = transformer("post-ln", profile.seed), transformer("post-ln", profile.seed, "text")
     causal = transformer("post-ln", profile.seed, "text", causal=True)
+    judged = (causal,) if profile.name == "quick" else (causal, bidirectional)
     tens = Band(10, 100, "tens of times: between ten and a hundred")
     ends = (0, 24)
     return Claim(
@@ -259,11 +260,11 @@ def post_ln_lower_tens_of_times(profile: Profile) -> Claim:
         source=REVIEW,
         reading="At initialisation: squared stream gradient at layer 0 over the output's, 24 blocks of attention and GELU, d = 128, n = 64; "
         "on real text with its real loss, and for independent loss gradients. (Along training: not in this claim.)",
-        law={
-            "latex": r"\Gamma_{l-1} = J^\top_{\mathrm{attn}}\,\Gamma_l\,J_{\mathrm{attn}},\quad C_l = F_{\mathrm{attn}}(C_{l-1})",
-            "text": "The mask and the loss's coherence across tokens decide: a causal mask lets early tokens collect the gradients of all later "
+        law=collapsed_gradient_law(
+            "post-ln",
+            "The mask and the loss's coherence γ across tokens decide: a causal mask lets early tokens collect the gradients of all later "
             "ones, so a coherent gradient grows downwards; bidirectional attention averages incoherent gradients away.",
-        },
+        ),
         cells=cells_of(isotropic, bidirectional, causal),
         checks=(
             ratio_of_rows(causal, "square at 0 over square at L", GRADIENT, ends, tens, "statement", SUPPORTED),
@@ -279,6 +280,7 @@ def post_ln_lower_tens_of_times(profile: Profile) -> Claim:
                 "statement",
                 REFUTED,
             ),
+            *(follows_prediction(sweep, GRADIENT) for sweep in judged),
         ),
         expected=BY_CONDITION,
         assumptions=TEXT,

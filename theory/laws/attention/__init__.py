@@ -1,0 +1,1 @@
+"""Attention's law for exchangeable tokens: its recursion on (q, c; g, γ), and how tokens collapse."""
