@@ -53,6 +53,7 @@ class Profile:
     """Second moments along the stack: ``forward`` and ``backward`` at layers 0..L, ``blocks`` for blocks 1..L.
 
     ``lengths``: how the stream's second moments scatter, at layers 0..L; None at infinite width.
+    ``scatter``: Var log|∂𝓛/∂x_l|² of each token over networks, at layers 0..L; None at infinite width.
     """
 
     configuration: Configuration
@@ -60,6 +61,7 @@ class Profile:
     backward: tuple[Moments, ...]
     blocks: tuple[tuple[SublayerStep, ...], ...]
     lengths: tuple[Lengths, ...] | None
+    scatter: tuple[Array, ...] | None
 
     def cosines(self) -> list[Array]:
         """Mean cosines between the tokens of the stream x, at layers 0..L."""
@@ -115,10 +117,11 @@ class _Stack:
 
         read_out = Walk((("y", variant.read_out),), forward[-1], Tokens(), self._coefficients(depth), _no_sublayer)
         gradient = read_out.backward({("y", "y"): ends.gradients}, _no_sublayer).incoming(variant.streams)
-        memory = Memory.at_output(read_out, len(ends.inputs))
+        memory = Memory.at_output(read_out, len(ends.inputs), width)
         if self.finite:
             gradient = {pair: moment * output_factor(read_out, width) for pair, moment in gradient.items()}
         gradients, blocks = [self._at_layer(gradient, memory, lengths[-1], forward[-1])], []
+        variances = [memory.variance(lengths[-1].relative(forward[-1]["x", "x"]))]
         for layer, block in zip(range(depth, 0, -1), reversed(walked), strict=True):
             steps = []
             for index, (walk, applied, scatter) in reversed(list(enumerate(block))):
@@ -126,6 +129,7 @@ class _Stack:
                 received = self._received(walk, after, before, scatter)
                 steps.append(SublayerStep(self.configuration.maps[index], self.weights[index], applied, walk, after, received))
             gradients.append(self._at_layer(gradient, memory, lengths[layer - 1], forward[layer - 1]))
+            variances.append(memory.variance(lengths[layer - 1].relative(forward[layer - 1]["x", "x"])))
             blocks.append(tuple(reversed(steps)))
         return Profile(
             self.configuration,
@@ -133,6 +137,7 @@ class _Stack:
             tuple(reversed(gradients)),
             tuple(reversed(blocks)),
             tuple(lengths) if self.finite else None,
+            tuple(reversed(variances)) if self.finite else None,
         )
 
     def _forward(self, index: int, layer: int, state: Moments, lengths: Lengths) -> tuple[Walk, Applied, Lengths]:

@@ -22,20 +22,27 @@ class Memory:
     Attributes:
         alignment: d · E(g·x)²/(|g|²|x|²): 1 for independent directions, 0 behind a norm.
         response: d log E|g|²/d log |x|²: how the gain above follows the stream's length, −1 where a norm divides by it.
+        scatter: Var log|g|² over networks at given |x|².
     """
 
     alignment: Array
     response: Array
+    scatter: Array
 
     @classmethod
-    def at_output(cls, read_out: Walk, tokens: int) -> Memory:
-        """At the last layer."""
+    def at_output(cls, read_out: Walk, tokens: int, width: int) -> Memory:
+        """At the last layer: |g|² of a Gaussian gradient scatters by 2/d."""
         normalised = _normalises(read_out)
-        return cls(np.full(tokens, 0.0 if normalised else 1.0), np.full(tokens, -1.0 if normalised else 0.0))
+        alignment, response = (0.0, -1.0) if normalised else (1.0, 0.0)
+        return cls(*(np.full(tokens, value) for value in (alignment, response, 2 / width)))
 
     def factor(self, relative_variance: Array) -> Array:
         """E (1+ξ)^S of each pair of tokens, ξ of this variance: 1 + S(S−1)/2 V, as the product of two tokens' roots."""
         return _pairs(1 + self.response * (self.response - 1) / 4 * relative_variance)
+
+    def variance(self, relative_variance: Array) -> Array:
+        """Var log|g|² of each token over networks, |x|² being of this relative variance."""
+        return self.scatter + self.response**2 * relative_variance
 
 
 def output_factor(read_out: Walk, width: int) -> float:
@@ -78,6 +85,10 @@ def backward(
     incoming = result.incoming(("x",))["x", "x"]
     shared, rest = _through_branch(applied, at_sum)
     own = np.diagonal(at_sum)
+    kept = p.alpha**2 * own / np.diagonal(incoming)
+    added = (4 * kept + fluctuations.gradient * (1 - kept)) * (1 - kept)
+    coupled = 2 * response * fluctuations.coupling * p.branch_share * (1 - kept)
+    scatter = memory.scatter + response**2 * variance + (added + coupled) / width
     if p.normalised:
         through = p.alpha**2 * own
         aligned = p.alpha**2 * (1 - (1 - alignment) * p.direct_share) * own
@@ -87,7 +98,7 @@ def backward(
         incoming = incoming - shared * np.sqrt(np.multiply.outer(crossed, crossed))
         aligned = _aligned(p, alignment, fluctuations) * own + p.alpha**2 * tied * rest
         response = response * (p.direct_share + fluctuations.degree * p.branch_share)
-    return result, incoming, Memory(aligned / np.diagonal(incoming), response)
+    return result, incoming, Memory(aligned / np.diagonal(incoming), response, scatter)
 
 
 def _aligned(p: Paths, alignment: Array, fluctuations: Fluctuations) -> Array:

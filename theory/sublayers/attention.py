@@ -39,7 +39,7 @@ class Attention(SublayerMaps):
 
     def fluctuations(self, variance: float, expansion: int) -> Fluctuations:
         """Those of W_O W_V, which is all that is left of attention where tokens are alike."""
-        return Fluctuations(length=4.0, coupling=0.0, conditioned=1.0, degree=1.0, alignment=1.0, along=1.0, slopes=0.0)
+        return Fluctuations(4.0, coupling=0.0, conditioned=1.0, degree=1.0, alignment=1.0, along=1.0, gradient=4.0, slopes=0.0)
 
 
 class AppliedAttention(Applied):
