@@ -82,7 +82,9 @@ def one_constant(name: str) -> list[DerivationStep]:
     kind = SUBLAYERS[key]
     free, mean, spread_of_log = variance(kind), excess(kind), scatter(kind)
     if sympy.expand(mean - free) != 0 or sympy.expand(spread_of_log - 4 * free) != 0:
-        raise ArithmeticError(f"V of {kind.name}: {free} from S-transforms, {mean} from the mean, {spread_of_log}/4 from the scatter")
+        raise ArithmeticError(
+            f"V of {kind.name}: {free} from S-transforms, {mean} from the mean, {spread_of_log}/4 from the scatter"
+        )
     special = sympy.factor(free.subs(values))
     return [
         DerivationStep(
