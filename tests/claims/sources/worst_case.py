@@ -10,6 +10,7 @@ from tests.claims.checks import follows_law, law_band
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers, minus
 from tests.claims.laws import worst_case_law
+from tests.claims.summaries import GROWTH, Summary, along_layers
 from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import REVIEW
 from theory.prediction import profile as recursion
@@ -97,6 +98,12 @@ def post_ln_growth_worst_case(profile: Profile) -> Claim:
         assumptions=_NETWORKS,
         derived=("post-ln", "linear"),
         steps=tuple(worst_case(load("post-ln"), (sublayer("linear"),))),
+        summary=Summary(
+            GROWTH,
+            "worst upstream direction",
+            "Λ(m), linear with slope e·V",
+            along_layers("worst upstream direction", linear[-1], quantity=NORM),
+        ),
         figures=(
             across_layers(
                 "Post-LN: worst-case squared gradient across the layers",
