@@ -47,7 +47,7 @@ def _page(key: str, claims: tuple[Claim, ...]) -> Page:
     if not curves:
         return Page(key, title, claims, None)
     longest = max((x for series in curves for x in series.x if x is not None), default=1.0)
-    ruler = Series(RULER, "statement", (1.0, longest), (1.0, longest))
+    ruler = Series(RULER, "statement", (1.0, longest), (1.0, longest), group=RULER)
     figure = Figure(
         name=f"summary-{key}",
         series=(*curves, ruler),

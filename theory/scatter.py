@@ -47,22 +47,26 @@ def scatter_steps() -> list[DerivationStep]:
     return [
         DerivationStep(
             "Scatter: what follows the lengths",
-            "Norms above divide by lengths that scatter: S = d log|g_l|²/d log|x_l|² is −1 behind the final norm, and a Pre-LN step turns S into "
+            "Norms above divide by lengths that scatter: S = d log|g_l|²/d log|x_l|² is −1 behind the final norm, and "
+            "a Pre-LN step turns S into "
             "S·A_f/(A_f + B_f) − B/(A + B). For κ² = s² the two shares agree, so that S = −1 all along the stack.",
             r"S' = S\,\frac{q}{q+s^2} - \frac{\kappa^2}{q+\kappa^2} = -1 \text{ for } S = -1",
             "S' = S·q/(q + s²) − κ²/(q + κ²) = −1 for S = −1, κ² = s²",
         ),
         DerivationStep(
             "Scatter: one step",
-            "With S = −1 a step adds what a Post-LN step does: gradient and length scatter alike, 4V_j in all, with B/A = κ²/q_j.",
+            "With S = −1 a step adds what a Post-LN step does: gradient and length scatter alike, 4V_j in all, with "
+            "B/A = κ²/q_j.",
             f"d\\,\\Delta_j = {sympy.latex(per_block)}",
             f"d·Δ_j = {plain(per_block)}",
         ),
         DerivationStep(
             "Scatter: sum over blocks",
-            "q_j = q₀ + s²j, so that the terms fall as 1/j and not faster: a logarithm. It is bounded at a fixed fraction l/L, and grows without "
+            "q_j = q₀ + s²j, so that the terms fall as 1/j and not faster: a logarithm. It is bounded at a fixed "
+            "fraction l/L, and grows without "
             "bound at a fixed layer. Post-LN's terms do not fall: 4V·m/d.",
-            rf"\Delta_j \sim \frac{{{sympy.latex(leading)}}}{{d\,j}}, \qquad \sum_{{j=l+1}}^L \Delta_j \sim \frac{{{sympy.latex(leading)}}}{{d}} \ln\frac Ll",
+            rf"\Delta_j \sim \frac{{{sympy.latex(leading)}}}{{d\,j}}, \qquad \sum_{{j=l+1}}^L \Delta_j \sim "
+            rf"\frac{{{sympy.latex(leading)}}}{{d}} \ln\frac Ll",
             f"Δ_j ~ {plain(leading)}/(d·j), Σ Δ_j ~ ({plain(leading)}/d)·ln(L/l)",
         ),
     ]

@@ -41,18 +41,19 @@ class Summary:
         return {"key": self.key, "reading": self.reading, "law": self.law, "series": series}
 
 
-def along_layers(reading: str, *sweeps: Sweep, quantity: str) -> Curve:
-    """A quantity below the output of each sweep's deepest network, m = L − l."""
+def along_layers(reading: str, *sweeps: Sweep, quantity: str, law_to: int = 0) -> Curve:
+    """A quantity below the output of each sweep's deepest network, m = L − l; the law goes on to ``law_to`` blocks at least."""
 
     def curve(values: Values) -> list[dict[str, Any]]:
         series = []
         for sweep in sweeps:
             depth = sweep.depths[-1]
             rows = depth - np.arange(1, depth + 1)
-            law = sweep.predicted(quantity, depth)[rows]
+            deep = max(depth, law_to)
+            law = sweep.predicted(quantity, deep)[deep - np.arange(1, deep + 1)]
             samples = {"own": {quantity: values[sweep.deepest][quantity][:, rows]}}
             found = estimate(_over_first(lambda means: means["own"][quantity]), samples, LEVEL)
-            series += _series(f"{reading}, {sweep.name}", np.arange(1, depth + 1), law / law[0], found)
+            series += _series(f"{reading}, {sweep.name}", law / law[0], np.arange(1, depth + 1), found)
         return series
 
     return curve
@@ -71,7 +72,9 @@ def excess_over_depths(reading: str, sweep: Sweep, quantity: str, row: int) -> C
         law = excess({label: {quantity: sweep.predicted(quantity, depth)} for depth, label in sweep.labels})
         samples = {label: {quantity: values[label][quantity]} for label in sweep.names}
         found = estimate(_over_first(excess), samples, LEVEL)
-        return _series(f"{reading}, {sweep.name}", np.array(sweep.depths) - row, law / law[0], found)
+        m = np.array(sweep.depths) - row
+        law_series, measured = _series(f"{reading}, {sweep.name}", law / law[0], m, found)
+        return [law_series | {"x": measured["x"]}, measured]
 
     return curve
 
@@ -84,10 +87,11 @@ def _over_first(values: Callable[[Any], Array]) -> Statistic:
     return statistic
 
 
-def _series(name: str, m: Array, law: Array, found: Any) -> list[dict[str, Any]]:
+def _series(name: str, law: Array, m: Array, found: Any) -> list[dict[str, Any]]:
+    """The law at 1, 2, …, and what was found at m."""
     y, low, high = (np.exp(part).tolist() for part in (found.value, found.low, found.high))
     x = [int(value) for value in m]
     return [
-        {"label": f"{name}: law", "style": "law", "x": x, "y": law.tolist(), "group": name},
+        {"label": f"{name}: law", "style": "law", "x": list(range(1, len(law) + 1)), "y": law.tolist(), "group": name},
         {"label": f"{name}: measured", "style": "measured", "x": x, "y": y, "low": low, "high": high, "group": name},
     ]

@@ -89,14 +89,17 @@ def one_constant(name: str) -> list[DerivationStep]:
     return [
         DerivationStep(
             "One constant: free factors",
-            "−S'(0)/S(0) of the S-transform of a law of mean one is its variance. S-transforms of free factors multiply, so variances "
-            "of normalised laws add: 1 for a square Gaussian matrix, R − 1 for the slopes (over c in a hidden layer c times as wide). "
+            "−S'(0)/S(0) of the S-transform of a law of mean one is its variance. S-transforms of free factors "
+            "multiply, so variances "
+            "of normalised laws add: 1 for a square Gaussian matrix, R − 1 for the slopes (over c in a hidden layer c "
+            "times as wide). "
             f"F = {kind.name}.",
             *_equation("V_F", kind.free),
         ),
         DerivationStep(
             "One constant: direct path and branch",
-            "First order of the free sum a·1 + b·J_F; A = a², B = b²κ². For several sublayers or blocks V adds up, as S-transforms multiply.",
+            "First order of the free sum a·1 + b·J_F; A = a², B = b²κ². For several sublayers or blocks V adds up, as "
+            "S-transforms multiply.",
             *_equation("V", step_variance().subs(spread, sympy.Symbol("V_F"))),
         ),
         DerivationStep("One constant: V of the block", "The two together.", *_equation("V", free)),
@@ -105,20 +108,24 @@ def one_constant(name: str) -> list[DerivationStep]:
         ),
         DerivationStep(
             "One constant: mean",
-            "Conditional Gaussian calculus, no free probability: E[1/r²] of r² = |x + u|²/d gives (4AB + ℓB²)/(A + B)², ℓ = d·Var|u|²/E[|u|²]²; "
-            "lengths and slopes coupled, the part of h along u that h·y = 0 removes, and the part that W given u hands back take the rest off. "
+            "Conditional Gaussian calculus, no free probability: E[1/r²] of r² = |x + u|²/d gives (4AB + ℓB²)/(A + "
+            "B)², ℓ = d·Var|u|²/E[|u|²]²; "
+            "lengths and slopes coupled, the part of h along u that h·y = 0 removes, and the part that W given u hands "
+            "back take the rest off. "
             "The same V, compared as expressions. LayerNorm acts in d − 1 directions, which changes nothing at this order.",
             *_equation(r"d\,(E G(1) - 1)", mean, "d·(E G(1) − 1)"),
         ),
         DerivationStep(
             "One constant: scatter",
-            "log|g|² changes by log|h + Jᵀh|² − log r². Given the forward pass the two scatter independently but for hidden units that "
+            "log|g|² changes by log|h + Jᵀh|² − log r². Given the forward pass the two scatter independently but for "
+            "hidden units that "
             "are on for both. Exactly 4V; blocks add up to a log-normal law (Hanin & Nica 2019).",
             *_equation(r"d\,\mathrm{Var}\log G(1)", spread_of_log, "d·Var log G(1)"),
         ),
         DerivationStep(
             f"One constant: {name}",
-            "At unit gain A = 1 and B = s². Only a homogeneous F has all three: for GELU or tanh h·Ja and h·u differ, χ ≠ 1, and excess and "
+            "At unit gain A = 1 and B = s². Only a homogeneous F has all three: for GELU or tanh h·Ja and h·u differ, "
+            "χ ≠ 1, and excess and "
             "scatter follow their own sums (the numeric recursion has them), while e·V stays.",
             *_equation("V", special),
         ),

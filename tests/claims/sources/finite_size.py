@@ -135,10 +135,12 @@ def one_constant_three_laws(profile: Profile) -> Claim:
         id="one-constant-three-laws",
         group="gradients",
         title="One constant sets the worst case, the mean's excess and the scatter",
-        statement="V, the variance of a block's squared singular values over their mean, gives the slope e·V of the worst-case squared gradient, "
+        statement="V, the variance of a block's squared singular values over their mean, gives the slope e·V of the "
+        "worst-case squared gradient, "
         "the excess (1 + V/d)^m of the mean squared gradient, and the scatter 4V·m/d of log|∂𝓛/∂x|² over networks.",
         source="this suite; Kargin 2008 (edge of a free product), Hanin & Nica 2019 (log-normal gradients)",
-        reading="Three independent measurements on Post-LN stacks, each divided by its law's dependence on m and d, give V; each is compared with the V "
+        reading="Three independent measurements on Post-LN stacks, each divided by its law's dependence on m and d, "
+        "give V; each is compared with the V "
         "that is derived from the expression. The worst case is read from operator norms at several widths and extrapolated.",
         law={
             "latex": r"\Lambda(m) \sim e\,V\,m, \qquad E\,G(m) = \left(1 + \tfrac Vd\right)^m, \qquad \mathrm{Var}\log G(m) = \tfrac{4Vm}{d}",
@@ -210,7 +212,8 @@ def scatter_saturates(profile: Profile) -> Claim:
         title="Pre-LN's scatter over networks is a logarithm: it saturates at mid-depth, not at the first layers",
         statement="Pre-LN: the scatter of log|∂𝓛/∂x_l|² over networks saturates as L grows.",
         source="this suite's own notes",
-        reading="Var over networks of one token's log|∂𝓛/∂x_l|². At a fixed fraction of the depth (l = L/2) it has to stay when L grows fourfold; at a "
+        reading="Var over networks of one token's log|∂𝓛/∂x_l|². At a fixed fraction of the depth (l = L/2) it has to "
+        "stay when L grows fourfold; at a "
         "fixed layer (l = 0) its increments per doubling of L have to fall.",
         law={
             "latex": r"d\,\mathrm{Var}\log|g_l|^2 \approx 2 + \lambda_l + \sum_{j>l} \frac{8}{j} = 2 + \lambda_l + 8\ln\frac Ll",
@@ -226,7 +229,8 @@ def scatter_saturates(profile: Profile) -> Claim:
                 Band(
                     0.8,
                     1.25,
-                    "saturated: a fourfold depth changes it by less than a quarter (growth with the blocks would be nearly fourfold)",
+                    "saturated: a fourfold depth changes it by less than a quarter (growth with the blocks would be "
+                    "nearly fourfold)",
                 ),
                 "statement",
                 logarithm=True,

@@ -102,7 +102,7 @@ def post_ln_growth_worst_case(profile: Profile) -> Claim:
             GROWTH,
             "worst upstream direction",
             "Λ(m), linear with slope e·V",
-            along_layers("worst upstream direction", linear[-1], quantity=NORM),
+            along_layers("worst upstream direction", linear[-1], quantity=NORM, law_to=min(64, profile.depths[-1])),
         ),
         figures=(
             across_layers(
