@@ -155,7 +155,7 @@ def test_pre_lns_scatter_is_a_logarithm() -> None:
 
 @pytest.mark.parametrize("gain", [1.0, 0.25])
 def test_the_claims_readings_tell_one_constant_from_another(gain: float) -> None:
-    """Negative control: networks of V = 3/4 on the claim's bands of V = 3/4, and on those of V = 9/25: refuted, by each reading."""
+    """Negative control: networks of V = 3/4 against the bands of V = 3/4, and of V = 9/25: refuted, by each reading."""
     network = Network("post-rmsnorm", "linear", 1.0, (32, 64), 3)
     other = Network("post-rmsnorm", "linear", gain, (32, 64), 3)
     assert other.derived == pytest.approx((2 * gain + gain**2) / (1 + gain) ** 2, rel=1e-3)

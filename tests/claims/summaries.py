@@ -53,7 +53,7 @@ def along_layers(reading: str, *sweeps: Sweep, quantity: str, law_to: int = 0) -
             law = sweep.predicted(quantity, deep)[deep - np.arange(1, deep + 1)]
             samples = {"own": {quantity: values[sweep.deepest][quantity][:, rows]}}
             found = estimate(_over_first(lambda means: means["own"][quantity]), samples, LEVEL)
-            series += _series(f"{reading}, {sweep.name}", law / law[0], np.arange(1, depth + 1), found)
+            series += _series(f"{reading}, {sweep.name}", np.arange(1, deep + 1), law, np.arange(1, depth + 1), found)
         return series
 
     return curve
@@ -73,8 +73,7 @@ def excess_over_depths(reading: str, sweep: Sweep, quantity: str, row: int) -> C
         samples = {label: {quantity: values[label][quantity]} for label in sweep.names}
         found = estimate(_over_first(excess), samples, LEVEL)
         m = np.array(sweep.depths) - row
-        law_series, measured = _series(f"{reading}, {sweep.name}", law / law[0], m, found)
-        return [law_series | {"x": measured["x"]}, measured]
+        return _series(f"{reading}, {sweep.name}", m, law, m, found)
 
     return curve
 
@@ -87,11 +86,10 @@ def _over_first(values: Callable[[Any], Array]) -> Statistic:
     return statistic
 
 
-def _series(name: str, law: Array, m: Array, found: Any) -> list[dict[str, Any]]:
-    """The law at 1, 2, …, and what was found at m."""
+def _series(name: str, at: Array, law: Array, m: Array, found: Any) -> list[dict[str, Any]]:
+    """The law ``at`` some m, over its first value, and what was found at others."""
     y, low, high = (np.exp(part).tolist() for part in (found.value, found.low, found.high))
-    x = [int(value) for value in m]
     return [
-        {"label": f"{name}: law", "style": "law", "x": list(range(1, len(law) + 1)), "y": law.tolist(), "group": name},
-        {"label": f"{name}: measured", "style": "measured", "x": x, "y": y, "low": low, "high": high, "group": name},
+        {"label": f"{name}: law", "style": "law", "x": at.tolist(), "y": (law / law[0]).tolist(), "group": name},
+        {"label": f"{name}: measured", "style": "measured", "x": m.tolist(), "y": y, "low": low, "high": high, "group": name},
     ]
