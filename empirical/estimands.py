@@ -169,6 +169,64 @@ def slope_across_widths(cells: Depths, quantity: str, corrections: Mapping[str, 
     return statistic
 
 
+def log_excess_per_block(cell: str, quantity: str, width: int, rows: slice) -> Statistic:
+    """Logarithm of V if each block down multiplies the mean by 1 + V/width."""
+
+    def statistic(means: Means) -> Array:
+        values = np.log(means[cell][quantity][..., rows])
+        return np.log(width * np.expm1(-slope(np.arange(values.shape[-1]), values)))[..., None]
+
+    return statistic
+
+
+def log_scatter_per_block(cell: str, width: int, rows: slice) -> Statistic:
+    """Logarithm of V if each block down adds 4V/width to the variance of the logarithm over networks."""
+
+    def statistic(means: Means) -> Array:
+        values = _scatter(means[cell])[..., rows]
+        return np.log(-width / 4 * slope(np.arange(values.shape[-1]), values))[..., None]
+
+    return statistic
+
+
+def log_scatter_relative(cell: str, law: Array, rows: slice = slice(None)) -> Statistic:
+    """Logarithm of the variance of log-gradients over networks, measured over predicted, one component a layer."""
+    predicted = np.log(law[rows])
+    return lambda means: np.log(_scatter(means[cell])[..., rows]) - predicted
+
+
+def log_scatter_increments(cells: Depths, places: Sequence[int]) -> Statistic:
+    """Logarithm of the scatter's last increment over the one before, between three depths in geometric progression.
+
+    Args:
+        cells: the depths.
+        places: the layer that is read of each of the last three.
+    """
+
+    def statistic(means: Means) -> Array:
+        last = zip(cells[-3:], places, strict=True)
+        start, middle, end = (_scatter(means[cell])[..., place, None] for (_, cell), place in last)
+        return np.log((end - middle) / (middle - start))
+
+    return statistic
+
+
+def log_scatter_ratio(above: tuple[str, int], below: tuple[str, int]) -> Statistic:
+    """Logarithm of the scatter at one (cell, layer) over the scatter at another."""
+
+    def statistic(means: Means) -> Array:
+        first, second = (_scatter(means[cell])[..., row, None] for cell, row in (above, below))
+        return np.log(first / second)
+
+    return statistic
+
+
+def _scatter(means: Mapping[str, Array]) -> Array:
+    """Variance over networks of log|∂𝓛/∂x_l|² from the means of the logarithm and of its square."""
+    mean: Array = means["log-gradient"]
+    return means["squared-log-gradient"] - mean**2
+
+
 def log_slope_of_ratio(cell: str, above: str, below: str, correction: Array, x: Array, rows: slice) -> Statistic:
     """Logarithm of the slope on ``x`` of one quantity over another and over ``correction``, row by row."""
 

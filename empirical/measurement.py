@@ -52,8 +52,9 @@ class Cell:
             raise InvalidInput(f"unknown dtype {self.dtype!r}: use one of {', '.join(DTYPES)}")
         if self.seed < 0:
             raise InvalidInput(f"seed is {self.seed}: it must be 0 or more")
-        if [quantity(name) for name in self.extra] and self.engine != "dense":
-            raise InvalidInput(f"{self.extra[0]} needs the weights themselves: use --engine dense")
+        dense = [name for name in self.extra if quantity(name).name and PROBES[name].needs_weights]
+        if dense and self.engine != "dense":
+            raise InvalidInput(f"{dense[0]} needs the weights themselves: use --engine dense")
 
     @property
     def quantities(self) -> tuple[str, ...]:

@@ -38,11 +38,14 @@ def _write() -> tuple[Results, Path]:
     results = read(arguments.results)
     from reports.figures import draw
     from reports.render import picture, render
+    from reports.summaries import pages
     from reports.writing import write_all
 
     folder = arguments.results.parent if arguments.output is None else arguments.output
     report = folder / "report.md"
-    pictures = {folder / "figures" / picture(claim, figure): draw(figure) for claim in results.claims for figure in claim.figures}
+    figures = {picture(claim, figure): figure for claim in results.claims for figure in claim.figures}
+    figures |= {page.picture: page.figure for page in pages(results) if page.figure is not None}
+    pictures = {folder / "figures" / name: draw(figure) for name, figure in figures.items()}
     write_all(pictures | {report: render(results).encode()})
     return results, report
 

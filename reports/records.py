@@ -155,6 +155,16 @@ class Sanity:
 
 
 @dataclass(frozen=True)
+class Summary:
+    """One reading of a statement that several claims read: its line and its curve on their common page."""
+
+    key: str
+    reading: str
+    law: str = ""
+    series: tuple[Series, ...] = ()
+
+
+@dataclass(frozen=True)
 class Claim:
     """One claim with its law, its checks and its verdict."""
 
@@ -175,6 +185,7 @@ class Claim:
     table: Table | None = None
     reported: tuple[Reported, ...] = ()
     erratum: Erratum | None = None
+    summary: Summary | None = None
     sanity: Sanity | None = None
     command: str = ""
     seconds: Number = None

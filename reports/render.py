@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from reports import markdown, numbers, words
 from reports.records import Check, Claim, Figure, Results, Step, slug
+from reports.summaries import pages
 
 
 def render(results: Results) -> str:
@@ -48,6 +49,7 @@ def render(results: Results) -> str:
         total=words.total(results),
         counts=words.counts(results),
         checks=sum(len(claim.checks) for claim in results.claims),
+        pages=pages(results),
         errata=[claim for claim in results.claims if claim.erratum],
         derived=_derived(groups),
         versions=", ".join(f"{name} {version}" for name, version in results.run.versions.items()),

@@ -16,6 +16,16 @@ STATEMENTS = {
 }
 GROUPS = {"gradients": "Gradients at initialisation", "forward": "Forward scale", "variants": "Variants"}
 
+SUMMARIES = {"post-ln-growth": "Gradients that grow like L − l + 1"}
+"""Headings of the pages on one statement in several readings, by the key that its claims share."""
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+def count(number: int, noun: str) -> str:
+    """Such as ``five readings``."""
+    written = _NUMBERS[number] if number < len(_NUMBERS) else str(number)
+    return f"{written} {noun}{'' if number == 1 else 's'}"
+
 
 def sentence(claim: Claim) -> str:
     """One claim's outcome in one sentence."""

@@ -19,8 +19,9 @@ from reports import markdown, numbers
 from reports.__main__ import main
 from reports.decoding import decode
 from reports.figures import draw
-from reports.records import Check, Figure, Series
+from reports.records import Check, Claim, Figure, Results, Run, Series
 from reports.results import read
+from reports.summaries import pages
 from theory.errors import InvalidInput
 
 NAN = float("nan")
@@ -406,3 +407,71 @@ def test_reports_import_neither_torch_nor_the_measuring_side(tmp_path: Path) -> 
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.splitlines()[-1] == "0 set()"
+
+
+def reading(name: str, key: str = "post-ln-growth", **changes: Any) -> Line:
+    """A claim that reads a statement in its own way."""
+    curve = [
+        {"label": f"{name}: {style}", "style": style, "x": [1, 2, 4], "y": [1.0, 2.0, 4.1], "group": name}
+        for style in ("law", "measured")
+    ]
+    return claim(name, summary={"key": key, "reading": f"read as {name} | so", "law": "∝ m", "series": curve}, **changes)
+
+
+def test_claims_that_read_one_statement_share_a_page_near_the_front(run: Any, tmp_path: Path) -> None:
+    readings = [reading("typical", **REFUTED, checks=[check(), STATEMENT]), reading("bound"), reading("worst-case")]
+    path = written(tmp_path, lines(claim("other"), *readings, reading("alone", key="another statement")))
+    assert run(path) == 0
+    report = made(path)
+    page = report[
+        report.index("## Gradients that grow like L − l + 1: one statement, three readings") : report.index("## Claims")
+    ]
+    rows = [line for line in page.splitlines() if line.startswith("| read as")]
+    assert [("🟠 refuted" in row, "🔵 supported" in row) for row in rows[:3]] == [(True, False), (False, True), (False, True)]
+    assert all(f"(#{name})" in row for name, row in zip(("typical", "bound", "worst-case"), rows, strict=False))
+    assert r"read as typical \| so" in rows[0] and "∝ m" in rows[0] and "](#other)" not in page
+    assert "## another statement: one statement, one reading" in page
+    for key in ("post-ln-growth", "another-statement"):
+        assert f"figures/summary-{key}.png" in page and (tmp_path / "figures" / f"summary-{key}.png").stat().st_size > 1000
+    assert '<a id="summary-post-ln-growth"></a>' in report
+
+
+def test_the_common_ruler_reaches_as_far_as_the_longest_curve() -> None:
+    entries = lines(reading("typical"), reading("bound"))
+    entries[2]["summary"]["series"][0]["x"] = [1, 8, 64]
+    claims = tuple(decode(Claim, entry) for entry in entries[1:-1])
+    (page,) = pages(Results(decode(Run, entries[0]), claims))
+    assert page.figure is not None
+    ruler = page.figure.series[-1]
+    assert (ruler.x, ruler.y, ruler.style) == ((1.0, 64.0), (1.0, 64.0), "statement") and len(page.figure.series) == 5
+    assert (page.figure.xscale, page.figure.yscale) == ("log", "log")
+
+
+def test_readings_without_a_curve_have_a_table_and_no_figure(run: Any, tmp_path: Path) -> None:
+    """A claim whose measurement failed its gate has a line but no curve."""
+    bare = claim("typical", summary={"key": "post-ln-growth", "reading": "typical", "law": "", "series": []})
+    path = written(tmp_path, lines(bare | {"error": "zero gradient", "passed": False, "verdict": "inconclusive", "checks": []}))
+    assert run(path) == 1
+    report = made(path)
+    assert "one statement, one reading" in report and "⚪ not judged" in report and "summary-post-ln-growth.png" not in report
+
+
+def test_results_without_summaries_have_no_such_page(run: Any, tmp_path: Path) -> None:
+    """Results from before there were any, the published ones among them."""
+    path = written(tmp_path, COMPLETE)
+    run(path)
+    assert "one statement" not in made(path) and not list((tmp_path / "figures").glob("summary-*"))
+    published = Path(__file__).resolve().parents[1] / "reports" / "published" / "quick" / "results.jsonl"
+    assert all(c.summary is None or c.summary.key for c in read(published).claims)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"key": None}, "summary.key"), ({"series": [{"label": "a"}]}, "summary.series[0]"), ({"reading": 3}, "summary.reading")],
+)
+def test_broken_summaries_are_named_in_one_line(run: Any, tmp_path: Path, capsys: Output, changes: Line, words: str) -> None:
+    entry = reading("typical")
+    entry["summary"] |= changes
+    assert run(written(tmp_path, lines(entry))) == 2
+    shown = capsys.readouterr().err
+    assert words in shown and shown.count("\n") == 1

@@ -55,6 +55,7 @@ class Profile:
     """Second moments along the stack: ``forward`` and ``backward`` at layers 0..L, ``blocks`` for blocks 1..L.
 
     ``lengths``: how the stream's second moments scatter, at layers 0..L; None at infinite width.
+    ``scatter``: Var log|∂𝓛/∂x_l|² of each token over networks, at layers 0..L; None at infinite width.
     """
 
     configuration: Configuration
@@ -62,6 +63,7 @@ class Profile:
     backward: tuple[Moments, ...]
     blocks: tuple[tuple[SublayerStep, ...], ...]
     lengths: tuple[Lengths, ...] | None
+    scatter: tuple[Array, ...] | None
 
     def cosines(self) -> list[Array]:
         """Mean cosines between the tokens of the stream x, at layers 0..L."""
@@ -115,9 +117,11 @@ class _Stack:
         forward, lengths, walked = self._up(ends.inputs)
         gradient, memory = self._read_out(forward[-1], ends.gradients)
         gradients, blocks = [self._at_layer(gradient, memory, lengths[-1], forward[-1])], []
+        variances = [memory.variance(_own_variance(lengths[-1], forward[-1]))]
         for layer, block in zip(range(depth, 0, -1), reversed(walked), strict=True):
             steps, gradient, memory = self._down(block, gradient, memory)
             gradients.append(self._at_layer(gradient, memory, lengths[layer - 1], forward[layer - 1]))
+            variances.append(memory.variance(_own_variance(lengths[layer - 1], forward[layer - 1])))
             blocks.append(steps)
         return Profile(
             self.configuration,
@@ -125,6 +129,7 @@ class _Stack:
             tuple(reversed(gradients)),
             tuple(reversed(blocks)),
             tuple(lengths) if self.finite else None,
+            tuple(reversed(variances)) if self.finite else None,
         )
 
     def _up(self, inputs: Array) -> tuple[list[Moments], list[Lengths], list[list[_Walked]]]:
@@ -147,7 +152,9 @@ class _Stack:
         read_out = Walk((("y", variant.read_out),), stream, Tokens(), coefficients, _no_sublayer)
         gradient = read_out.backward({("y", "y"): gradients}, _no_sublayer).incoming(variant.streams)
         factor = output_factor(read_out, self.configuration.width) if self.finite else 1.0
-        return {pair: moment * factor for pair, moment in gradient.items()}, Memory.at_output(read_out, len(gradients))
+        return {pair: moment * factor for pair, moment in gradient.items()}, Memory.at_output(
+            read_out, len(gradients), self.configuration.width
+        )
 
     def _down(self, block: list[_Walked], gradient: Moments, memory: Memory) -> tuple[tuple[SublayerStep, ...], Moments, Memory]:
         steps = []
@@ -232,6 +239,11 @@ def _fixed(steps: Any, lengths: Lengths) -> bool:
     """Whether every token that enters the sublayer has been divided by a norm."""
     argument = sublayer_node(steps).argument
     return isinstance(argument, Norm) or not lengths.squares.any()
+
+
+def _own_variance(lengths: Lengths, stream: Moments) -> Array:
+    """Relative variance of each token's squared length."""
+    return np.diagonal(lengths.relative(stream["x", "x"]))
 
 
 def _no_sublayer(*moments: Array) -> Array:

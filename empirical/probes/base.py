@@ -52,6 +52,11 @@ class Probe:
     matrices: bool = False
     """Whether it reads the dense weights themselves."""
 
+    @property
+    def needs_weights(self) -> bool:
+        """Whether only the dense engine will do."""
+        return self.directions or self.matrices
+
 
 def wide(x: Tensor) -> Tensor:
     """In float64, so that sums lose nothing to the measured dtype."""
@@ -61,6 +66,11 @@ def wide(x: Tensor) -> Tensor:
 def mean_square(x: Tensor) -> Tensor:
     """Mean over tokens and width, (members,)."""
     return wide(x).square().mean(dim=(1, 2))
+
+
+def log_squares(x: Tensor) -> Tensor:
+    """log(|x|²/width) of each token, (members, tokens)."""
+    return wide(x).square().mean(dim=2).log()
 
 
 def mean_cosine(x: Tensor) -> Tensor:

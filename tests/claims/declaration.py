@@ -11,6 +11,7 @@ import numpy as np
 from empirical.measurement import Cell
 from empirical.statistics import Estimate, Statistic
 from empirical.verdicts import Band, Verdict, judge
+from tests.claims.summaries import Summary
 from theory.laws.derivation import DerivationStep
 
 Whose = Literal["statement", "law"]
@@ -113,6 +114,8 @@ class Claim:
     """A derivation beyond the gradient's, printed after it."""
     figures: tuple[Callable[[Mapping[str, Mapping[str, np.ndarray]]], dict[str, Any]], ...] = ()
     """Each from measured values (label of a cell → quantity → (members, rows)) to a figure's record."""
+    summary: Summary | None = None
+    """Its line on the page of a statement that several claims read."""
     reported: tuple[dict[str, str], ...] = ()
     erratum: dict[str, str] | None = None
     zeros_allowed: bool = False

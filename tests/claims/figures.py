@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from empirical.statistics import mean_interval
+from empirical.estimands import log_scatter_relative
+from empirical.statistics import Statistic, estimate, mean_interval
 from tests.claims.sweeps import Sweep
 from theory.quantities import quantity
 
@@ -88,6 +89,37 @@ def _over_blocks(sweep: Sweep, values: Values, kind: int) -> list[dict[str, Any]
     found = [_interval(readings[:, k], 1.0) for k in range(len(law))]
     line = {"label": f"{matrix}: law", "style": "law", "x": blocks, "y": law.tolist(), "group": matrix}
     return [line, _points(f"{matrix}: measured", "measured", blocks, found, matrix)]
+
+
+def scatter_across_layers(title: str, sweeps: Iterable[Sweep]) -> Figure:
+    """Variance over networks of log|∂𝓛/∂x_l|² over the layers of each sweep's deepest network."""
+    return lambda values: {
+        "name": "scatter",
+        "title": title,
+        "xlabel": "layer l",
+        "ylabel": "variance of log |∂𝓛/∂x_l|² over networks",
+        "xscale": "linear",
+        "yscale": "log",
+        "series": [series for sweep in sweeps for series in _scatter(sweep, values)],
+    }
+
+
+def minus(statistic: Statistic, constant: float) -> Statistic:
+    """A statistic less a constant: on logarithms, over a factor."""
+    return lambda means: statistic(means) - constant
+
+
+def _scatter(sweep: Sweep, values: Values) -> list[dict[str, Any]]:
+    names, depth = ("log-gradient", "squared-log-gradient"), sweep.depths[-1]
+    mean, square = (sweep.predicted(name, depth) for name in names)
+    layers = list(range(depth + 1))
+    own = {name: values[sweep.deepest][name] for name in names}
+    found = estimate(log_scatter_relative("own", np.ones(depth + 1)), {"own": own}, LEVEL)
+    points = [tuple(float(np.exp(part[k])) for part in (found.value, found.low, found.high)) for k in layers]
+    return [
+        {"label": f"{sweep.name}: law", "style": "law", "x": layers, "y": (square - mean**2).tolist(), "group": sweep.name},
+        _points(f"{sweep.name}: measured", "measured", layers, points, sweep.name),  # type: ignore[arg-type]
+    ]
 
 
 def _over_depth(sweep: Sweep, values: Values, name: str, row: int, power: float) -> list[dict[str, Any]]:

@@ -76,6 +76,8 @@ def run(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
             "error": str(fault),
         }
         found["sanity"] = {"passed": False, "checks": [str(fault)]}
+    if claim.summary is not None:
+        found.setdefault("summary", claim.summary.record({}))
     return _statement(claim) | found | {"seconds": round(time.monotonic() - started, 2)}
 
 
@@ -96,6 +98,7 @@ def _measure(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
         "checks": records,
         "figures": figures,
         "table": _table(figures),
+        "summary": None if claim.summary is None else claim.summary.record(values),
         "sanity": {"passed": True, "checks": list(_gates(claim, laboratory))},
         "error": None,
     }

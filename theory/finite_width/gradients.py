@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,16 +22,19 @@ class Memory:
     Attributes:
         alignment: d · E(g·x)²/(|g|²|x|²): 1 for independent directions, 0 behind a norm.
         response: d log E|g|²/d log |x|²: how the gain above follows the stream's length, −1 where a norm divides by it.
+        scatter: Var log|g|² over networks at given |x|².
     """
 
     alignment: Array
     response: Array
+    scatter: Array
 
     @classmethod
-    def at_output(cls, read_out: Walk, tokens: int) -> Memory:
-        """At the last layer."""
+    def at_output(cls, read_out: Walk, tokens: int, width: int) -> Memory:
+        """At the last layer: |g|² of a Gaussian gradient scatters by 2/d."""
         normalised = _normalises(read_out)
-        return cls(np.full(tokens, 0.0 if normalised else 1.0), np.full(tokens, -1.0 if normalised else 0.0))
+        alignment, response = (0.0, -1.0) if normalised else (1.0, 0.0)
+        return cls(*(np.full(tokens, value) for value in (alignment, response, 2 / width)))
 
     def factor(self, covariance: Array) -> Array:
         """E (1+ξ_i)^{S_i/2} (1+ξ_j)^{S_j/2} of each pair of tokens, ξ the relative scatter of their squared lengths.
@@ -41,6 +44,10 @@ class Memory:
         half = self.response / 2
         own = half * (half - 1) / 2 * np.diagonal(covariance)
         return 1 + np.add.outer(own, own) + np.multiply.outer(half, half) * covariance
+
+    def variance(self, relative_variance: Array) -> Array:
+        """Var log|g|² of each token over networks, |x|² being of this relative variance."""
+        return self.scatter + self.response**2 * relative_variance
 
 
 def output_factor(read_out: Walk, width: int) -> float:
@@ -72,7 +79,7 @@ def backward(
     response = np.full(len(gradient), -1.0) if p.of.pinned else memory.response
     apart = _directions(p.direct + p.branch)
     covariance = fresh(p, fluctuations.length, width)[0] / np.multiply.outer(p.lengths, p.lengths)
-    entering = Memory(memory.alignment, response).factor(covariance)
+    entering = replace(memory, response=response).factor(covariance)
     entering = entering - _mean(memory.alignment) * apart / width if p.of.pinned else entering
     alignment = np.zeros_like(memory.alignment) if p.of.pinned else memory.alignment
     tied = (1 - alignment) * p.branch_share  # E(h·u)² = |h|²|u|²/d · (1 − tied): less than by chance
@@ -89,6 +96,10 @@ def backward(
     incoming = result.incoming(("x",))["x", "x"]
     shared, rest = _through_branch(applied, at_sum)
     own = np.diagonal(at_sum)
+    kept = p.alpha**2 * own / np.diagonal(incoming)
+    added = (4 * kept + fluctuations.gradient * (1 - kept)) * (1 - kept)
+    coupled = 2 * response * fluctuations.coupling * p.branch_share * (1 - kept)
+    scatter = memory.scatter + response**2 * np.diagonal(covariance) + (added + coupled) / width
     if p.of.normalised:
         through = p.alpha**2 * own
         aligned = p.alpha**2 * (1 - (1 - alignment) * p.direct_share) * own
@@ -97,7 +108,7 @@ def backward(
         incoming = incoming - shared * _mean(fluctuations.degree * p.alpha**2 * tied) * apart / width
         aligned = _aligned(p, alignment, fluctuations) * own + p.alpha**2 * tied * rest
         response = response * (p.direct_share + fluctuations.degree * p.branch_share)
-    return result, incoming, Memory(aligned / np.diagonal(incoming), response), parameters
+    return result, incoming, Memory(aligned / np.diagonal(incoming), response, scatter), parameters
 
 
 def _aligned(p: Paths, alignment: Array, fluctuations: Fluctuations) -> Array:

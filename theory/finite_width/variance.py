@@ -9,12 +9,18 @@ from theory.stack import SublayerStep
 
 
 def path_gains(step: SublayerStep) -> tuple[float, float]:
-    """Squared gains (A, B) of the direct path and of the branch of a single-stream step, on average over tokens."""
+    """Squared gains (A, B) of the direct path and of the branch of a single-stream step.
+
+    On average over tokens; where the sublayer mixes them, of a gradient that all tokens share.
+    """
+
+    def square(moments: np.ndarray) -> float:
+        return float(np.diagonal(moments).mean() if step.maps.tokenwise else moments.sum())
+
     form, gram = step.gradients.form("x"), step.gradients.gram
-    upstream = float(np.diagonal(gram[("∂", "x"), ("∂", "x")]).mean())
     ((source, coefficient),) = [(source, value) for source, value in form.items() if source[0] == "J"]
     direct = float(np.mean(form.get(("∂", "x"), 0.0))) ** 2
-    return direct, float(np.mean(coefficient)) ** 2 * float(np.diagonal(gram[source, source]).mean()) / upstream
+    return direct, float(np.mean(coefficient)) ** 2 * square(gram[source, source]) / square(gram[("∂", "x"), ("∂", "x")])
 
 
 def pre_activation(step: SublayerStep) -> float:
@@ -25,7 +31,7 @@ def pre_activation(step: SublayerStep) -> float:
 def singular_variance(configuration: Configuration, step: SublayerStep) -> float:
     """V of a single-stream step: (2AB + B²(spread − 1))/(A + B)², A and B the two paths' squared gains.
 
-    For attention it is V where tokens are alike, when W_O W_V is all that is left of it.
+    For attention it is V where tokens are alike, when W_O W_V is all that is left of it, acting on what they share.
     """
     direct, branch = path_gains(step)
     spread = step.maps.spread(pre_activation(step), configuration.expansion)

@@ -47,6 +47,7 @@ class Attention(SublayerMaps):
             degree=1.0,
             alignment=1.0,
             along=1.0,
+            gradient=4.0,
             slopes=0.0,
             parameters=below | {"WO": (2.0, 0.0)},
         )

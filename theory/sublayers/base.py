@@ -117,6 +117,7 @@ class Fluctuations:
         degree: E[u·Ja]/E|u|²: the degree of homogeneity.
         alignment: E[u·Ja]²/(E|u|² E|Ja|²).
         along: d · E(a·Jᵀh)²/(|a|² E|Jᵀh|²): 1 where F is homogeneous.
+        gradient: d · Var|Jᵀh|²/E[|Jᵀh|²]² over networks, given h.
         slopes: what the factors of J add to τ((JJᵀ)²)/τ(JJᵀ)² beyond the 3 of two Gaussian matrices.
         parameters: by matrix, what ``coupling`` and ``conditioned`` are for its squared gradient in place of |Jᵀh|².
     """
@@ -127,6 +128,7 @@ class Fluctuations:
     degree: float
     alignment: float
     along: float
+    gradient: float
     slopes: float
     parameters: Mapping[str, tuple[float, float]]
 

@@ -45,7 +45,8 @@ class TokenWise(SublayerMaps):
         """|u|² sums independent hidden units; a Gaussian output matrix adds 2 to its relative variance.
 
         Given u = W₂φ, the row W₂ᵀh is fixed along φ to (u·h)/|φ|, else fresh; with slopes D behind it, the part along φ
-        weighs E[φ²φ'²]. Without W₂ it is h itself whose coordinates shrink where φ is large.
+        weighs E[φ²φ'²]. Without W₂ it is h itself whose coordinates shrink where φ is large. |Jᵀh|² sums D²(W₂ᵀh)² (or D²h²),
+        fourth powers of Gaussian coordinates: 3; the inner matrix adds 2.
         """
         return _fluctuations(self.activation, float(variance), expansion if len(self.matrices) == 2 else 0)
 
@@ -69,9 +70,11 @@ def _fluctuations(phi: Activation, variance: float, expansion: int) -> Fluctuati
     of_argument = (along / square, along**2 / (square * moved), moved / (variance * slope))
     if expansion:
         length, coupling, conditioned = 2 + (fourth - 1) / expansion, (mixed - 1) / expansion, mixed / expansion
+        gradient = 2 + (3 * slopes - 1) / expansion
         parameters = {"W1": (coupling, conditioned), "W2": ((fourth - 1) / expansion, 0.0)}
-        return Fluctuations(length, coupling, conditioned, *of_argument, slopes / expansion - 1, parameters)
-    return Fluctuations(fourth - 1, mixed - 1, mixed - 1, *of_argument, slopes - 2, {"W": (mixed - 1, mixed - 1)})
+        return Fluctuations(length, coupling, conditioned, *of_argument, gradient, slopes / expansion - 1, parameters)
+    own, gradient = (mixed - 1, mixed - 1), 2 + 3 * (slopes - 1)
+    return Fluctuations(fourth - 1, *own, *of_argument, gradient, slopes - 2, {"W": own})
 
 
 @lru_cache(maxsize=4096)

@@ -12,6 +12,7 @@ from tests.claims.checks import exponent_in_depth, extrapolates, follows_law, fo
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers, against_depth
 from tests.claims.laws import collapsed_gradient_law, gradient_law, relative_gradient_law, step_law, stream_law
+from tests.claims.summaries import GROWTH, Summary, along_layers, excess_over_depths
 from tests.claims.sweeps import Sweep, cells_of, transformer
 from tests.claims.texts import ISOTROPIC, REVIEW, TEXT
 
@@ -53,6 +54,7 @@ def post_ln_growth_typical(profile: Profile) -> Claim:
         REFUTED,
     )
     depths = list(profile.depths)
+    reading = "typical growth"
     return Claim(
         id="post-ln-growth-typical",
         group="gradients",
@@ -91,6 +93,12 @@ def post_ln_growth_typical(profile: Profile) -> Claim:
                 lines=[("statement: (L − l + 1)²", range(25), [(25 - k) ** 2 for k in range(25)])],
                 file="attention",
             ),
+        ),
+        summary=Summary(
+            GROWTH,
+            reading,
+            "χ^m: flat for ReLU (χ = 1), geometric for GELU and tanh; falling with attention",
+            along_layers(reading, sweeps[1], sweeps[2], quantity=GRADIENT),
         ),
         erratum={
             "printed": "Post-LN: ∂𝓛/∂x_l = O(L − l + 1) · ∂𝓛/∂x_L, without conditions",
@@ -143,6 +151,12 @@ def growth_is_pre_ln(profile: Profile) -> Claim:
                 relative=True,
                 scales=("linear", "linear"),
             ),
+        ),
+        summary=Summary(
+            GROWTH,
+            "Pre-LN, square less the output's",
+            "exactly s²(L − l)/q_l",
+            excess_over_depths("Pre-LN, square less the output's", sweeps[1], GRADIENT, 1),
         ),
     )
 

@@ -10,6 +10,7 @@ from empirical.verdicts import Band
 from tests.claims.checks import exponent_in_depth, follows_law
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers, against_depth
+from tests.claims.summaries import GROWTH, Summary, along_layers
 from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import ISOTROPIC, LIU, REVIEW
 from theory.laws.sensitivity import sensitivity, sensitivity_steps
@@ -73,6 +74,12 @@ def post_ln_growth_sensitivity(profile: Profile) -> Claim:
         expected=SUPPORTED,
         assumptions=ISOTROPIC,
         steps=tuple(sensitivity_steps(load("post-ln"))),
+        summary=Summary(
+            GROWTH,
+            "output's sensitivity",
+            "in proportion to the number of blocks perturbed",
+            along_layers("output's sensitivity", post[1], quantity=SENSITIVITY),
+        ),
         figures=(
             across_layers(
                 "Output's sensitivity to the weights of the blocks above layer l",

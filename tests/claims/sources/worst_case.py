@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from empirical.estimands import log_relative_ratio, log_slope_of_ratio, slope_across_widths
-from empirical.statistics import Statistic
 from empirical.verdicts import Band
 from tests.claims.checks import follows_law, law_band
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
-from tests.claims.figures import across_layers
+from tests.claims.figures import across_layers, minus
 from tests.claims.laws import worst_case_law
+from tests.claims.summaries import GROWTH, Summary, along_layers
 from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import REVIEW
 from theory.prediction import profile as recursion
@@ -73,7 +73,7 @@ def post_ln_growth_worst_case(profile: Profile) -> Claim:
         checks=(
             Check(
                 f"slope of Λ over 1 to {depth - 1} blocks, over e·V, at infinite width ({', '.join(map(str, widths))}), {linear[0].name}",
-                _minus(
+                minus(
                     slope_across_widths(
                         tuple((s.width, s.deepest) for s in linear),
                         NORM,
@@ -98,6 +98,12 @@ def post_ln_growth_worst_case(profile: Profile) -> Claim:
         assumptions=_NETWORKS,
         derived=("post-ln", "linear"),
         steps=tuple(worst_case(load("post-ln"), (sublayer("linear"),))),
+        summary=Summary(
+            GROWTH,
+            "worst upstream direction",
+            "Λ(m), linear with slope e·V",
+            along_layers("worst upstream direction", linear[-1], quantity=NORM, law_to=min(64, profile.depths[-1])),
+        ),
         figures=(
             across_layers(
                 "Post-LN: worst-case squared gradient across the layers",
@@ -116,10 +122,6 @@ def _line(slope: float, found: Edges) -> list[float]:
     """From one block below the output downwards, by layer."""
     depth = len(found.ratio) - 1
     return [float(found.ratio[-2] + slope * (depth - 1 - layer)) for layer in range(depth)]
-
-
-def _minus(statistic: Statistic, constant: float) -> Statistic:
-    return lambda means: statistic(means) - constant
 
 
 @claim
@@ -145,7 +147,7 @@ def pre_ln_worst_case(profile: Profile) -> Claim:
             *(
                 Check(
                     f"slope of (worst over typical) on ln(q_L/q_l), over 2e κ²/s², {sweep.name}",
-                    _minus(
+                    minus(
                         log_slope_of_ratio(sweep.deepest, NORM, GRADIENT, _shift(sweep), _logarithm(sweep), slice(1, depth // 2)),
                         float(np.log(slope)),
                     ),
