@@ -55,9 +55,9 @@ def median_error(cell: str, quantity: str, law: Array) -> Statistic:
     return lambda means: np.median(np.abs(error(means)), axis=-1)[..., None]
 
 
-def log_relative_by_matrix(cell: str, quantity: str, law: Array, matrices: int) -> Statistic:
-    """Logarithm of measured over predicted, averaged over blocks; one component for each of a block's ``matrices``."""
-    error = log_relative(cell, quantity, law)
+def log_relative_by_matrix(cell: str, quantity: str, law: Array, matrices: int, of: slice = slice(None)) -> Statistic:
+    """Logarithm of measured over predicted, averaged over blocks; one for each of a block's ``matrices``; ``of`` some rows."""
+    error = log_relative(cell, quantity, law, of)
 
     def statistic(means: Means) -> Array:
         rows = error(means)

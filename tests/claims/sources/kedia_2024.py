@@ -101,11 +101,7 @@ def _figure(predicted: float) -> Figure:
 LABELS = (f"dropout {DROPOUT}", "no dropout")
 
 
-@claim
-def fitted_rate(profile: Profile) -> Claim:
-    """By condition: the rate is dropout's, and follows from its probability."""
-    law = dropout_law(load("post-ln"))
-    alike, predicted = law.at(DROPOUT, VALUES, SQUARE)
+def _checks(predicted: float, full: bool) -> tuple[Check, ...]:
     statement = Band(
         1.012,
         1.036,
@@ -118,6 +114,30 @@ def fitted_rate(profile: Profile) -> Claim:
     rates = [slope_on(label, GRADIENT, rows, INNER, power=0.5) for label in LABELS]
     what = "factor on the gradient's norm per layer, towards the output"
     over = f"over {LABELS[1]} (which takes the finite width's part out)"
+    return (
+        Check(
+            f"{what}, {LABELS[0]} {over}",
+            _difference(*rates),
+            LABELS,
+            statement,
+            "statement",
+            SUPPORTED,
+            predicted,
+            logarithm=True,
+        ),
+        Check(f"{what}, {LABELS[1]}", rates[1], LABELS[1:], statement, "statement", REFUTED, 1.0, logarithm=True),
+        *(
+            Check(f"{what}, {LABELS[0]} {over}", _difference(*rates), LABELS, close, "law", SUPPORTED, predicted, logarithm=True)
+            for _ in range(full)
+        ),
+    )
+
+
+@claim
+def fitted_rate(profile: Profile) -> Claim:
+    """By condition: the rate is dropout's, and follows from its probability."""
+    law = dropout_law(load("post-ln"))
+    alike, predicted = law.at(DROPOUT, VALUES, SQUARE)
     return Claim(
         id="fitted-rate",
         group="gradients",
@@ -133,25 +153,7 @@ def fitted_rate(profile: Profile) -> Claim:
             f"c = {alike:.3f} and the norm grows by {predicted:.4f} per layer for P = {DROPOUT}, with no fitted constant.",
         ),
         cells={label: _cell(dropout, profile.seed) for label, dropout in zip(LABELS, (DROPOUT, 0.0), strict=True)},
-        checks=(
-            Check(
-                f"{what}, {LABELS[0]} {over}",
-                _difference(*rates),
-                LABELS,
-                statement,
-                "statement",
-                SUPPORTED,
-                predicted,
-                logarithm=True,
-            ),
-            Check(f"{what}, {LABELS[1]}", rates[1], LABELS[1:], statement, "statement", REFUTED, 1.0, logarithm=True),
-            *(
-                Check(
-                    f"{what}, {LABELS[0]} {over}", _difference(*rates), LABELS, close, "law", SUPPORTED, predicted, logarithm=True
-                )
-                for _ in range(profile.name != "quick")
-            ),
-        ),
+        checks=_checks(predicted, profile.name != "quick"),
         expected=BY_CONDITION,
         assumptions=(
             "weights independent Gaussian, biases 0, fresh in every layer, at initialisation; float32",

@@ -133,16 +133,59 @@ def post_ln_largest_near_output(profile: Profile) -> Claim:
     )
 
 
-@claim
-def two_thirds_decay(profile: Profile) -> Claim:
-    """Refuted: flat for token-wise blocks; with attention one half per block, from token collapse, down to a floor."""
-    tokenwise, attention = Sweep("post-ln", "relu", profile.depths, profile.seed), transformer("post-ln", profile.seed)
-    deepest, depth = profile.depths[-1], attention.depths[-1]
+def _two_thirds_checks(tokenwise: Sweep, attention: Sweep) -> tuple[Check, ...]:
+    deepest, depth = tokenwise.depths[-1], attention.depths[-1]
     statement = Band(2 / 3 / 1.05, 2 / 3 * 1.05, "a factor 2/3 in square per block; 5 % is resolution")
     top, middle = 4, depth // 2
     printed = (2 / 3) ** (depth - middle)
     what = "factor on the square per block, downwards"
     top_rows = slice(depth - top, depth + 1)
+    return (
+        Check(
+            f"{what}, all layers of L={deepest}, {tokenwise.name}",
+            slope_on(tokenwise.deepest, GRADIENT, -np.arange(deepest + 1.0)),
+            (tokenwise.deepest,),
+            statement,
+            "statement",
+            REFUTED,
+            logarithm=True,
+        ),
+        Check(
+            f"{what}, the {top} blocks below the output, {attention.name}",
+            slope_on(attention.deepest, GRADIENT, -np.arange(top + 1.0), top_rows),
+            attention.names,
+            statement,
+            "statement",
+            REFUTED,
+            logarithm=True,
+        ),
+        ratio_of_rows(
+            attention,
+            f"square at L/2 over square at L ((2/3)^{depth - middle} = {printed:.2g})",
+            GRADIENT,
+            (middle, depth),
+            Band(printed / 2, printed * 2, "a factor 2 either way"),
+            "statement",
+            REFUTED,
+        ),
+        Check(
+            f"{what}, all layers of L={deepest}, {tokenwise.name}",
+            slope_on(tokenwise.deepest, GRADIENT, -np.arange(deepest + 1.0)),
+            (tokenwise.deepest,),
+            Band(1 / 1.01, 1.01, "χ = 1 within 1 %: V/d a block is 0.3 % at d = 256; the rest is resolution"),
+            "law",
+            SUPPORTED,
+            logarithm=True,
+        ),
+        follows_prediction(attention, GRADIENT, top_rows, "the last four blocks"),
+    )
+
+
+@claim
+def two_thirds_decay(profile: Profile) -> Claim:
+    """Refuted: flat for token-wise blocks; with attention one half per block, from token collapse, down to a floor."""
+    tokenwise, attention = Sweep("post-ln", "relu", profile.depths, profile.seed), transformer("post-ln", profile.seed)
+    depth = attention.depths[-1]
     return Claim(
         id="two-thirds-decay",
         group="gradients",
@@ -157,45 +200,7 @@ def two_thirds_decay(profile: Profile) -> Claim:
             "because attention does not pass it on, and leave the coherent 1/n.",
         ),
         cells=cells_of(tokenwise, attention),
-        checks=(
-            Check(
-                f"{what}, all layers of L={deepest}, {tokenwise.name}",
-                slope_on(tokenwise.deepest, GRADIENT, -np.arange(deepest + 1.0)),
-                (tokenwise.deepest,),
-                statement,
-                "statement",
-                REFUTED,
-                logarithm=True,
-            ),
-            Check(
-                f"{what}, the {top} blocks below the output, {attention.name}",
-                slope_on(attention.deepest, GRADIENT, -np.arange(top + 1.0), top_rows),
-                attention.names,
-                statement,
-                "statement",
-                REFUTED,
-                logarithm=True,
-            ),
-            ratio_of_rows(
-                attention,
-                f"square at L/2 over square at L ((2/3)^{depth - middle} = {printed:.2g})",
-                GRADIENT,
-                (middle, depth),
-                Band(printed / 2, printed * 2, "a factor 2 either way"),
-                "statement",
-                REFUTED,
-            ),
-            Check(
-                f"{what}, all layers of L={deepest}, {tokenwise.name}",
-                slope_on(tokenwise.deepest, GRADIENT, -np.arange(deepest + 1.0)),
-                (tokenwise.deepest,),
-                Band(1 / 1.01, 1.01, "χ = 1 within 1 %: V/d a block is 0.3 % at d = 256; the rest is resolution"),
-                "law",
-                SUPPORTED,
-                logarithm=True,
-            ),
-            follows_prediction(attention, GRADIENT, top_rows, "the last four blocks"),
-        ),
+        checks=_two_thirds_checks(tokenwise, attention),
         expected=REFUTED,
         assumptions=ISOTROPIC,
         derived=("post-ln", "attention,gelu"),
