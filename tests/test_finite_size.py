@@ -1,4 +1,4 @@
-"""The finite-size allowance against the variances that the theory notes derive, a simulation and exact algebra."""
+"""V and the finite-size allowance against the variances that the theory notes derive, a simulation and exact algebra."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ import pytest
 
 from theory.configuration import Configuration
 from theory.finite_width.allowance import allowance
+from theory.finite_width.variance import singular_variance
+from theory.stack import profile
 from theory.variants import registry
 
 
-def _allowance(name: str, branch: str, **axes: object) -> np.ndarray:
-    found = allowance(Configuration(registry()[name], (branch,), **axes))  # type: ignore[arg-type]
-    assert found is not None
-    return found
-
-
 def _variance(gain: float, branch: str = "linear") -> float:
-    """V of one Post-LN block under RMSNorm, read off the allowance 2V/d of a single block."""
-    return float(_allowance("post-rmsnorm", branch, depth=1, gain=gain, width=64)[0] * 64 / 2)
+    """V of a Post-LN block under RMSNorm."""
+    found = profile(Configuration(registry()["post-rmsnorm"], (branch,), 2, gain=gain, width=64), 1, infinite_width=True)
+    return singular_variance(found.configuration, found.blocks[1][0])
 
 
 @pytest.mark.parametrize("gain", [0.25, 1.0, 3.0])
@@ -36,18 +33,22 @@ def test_the_variance_of_a_simulated_relu_block() -> None:
     assert _variance(1.0, "relu") == pytest.approx(squares.var() / squares.mean() ** 2, rel=0.05)
 
 
-def test_the_allowance_adds_up_from_the_output_down() -> None:
-    """Post-LN: twice V·(L − l)/d; nothing at the output itself."""
-    found = _allowance("post-rmsnorm", "linear", depth=8, width=64)
-    np.testing.assert_allclose(found, 2 * 0.75 * (8 - np.arange(9)) / 64, rtol=1e-12)
-
-
 @pytest.mark.parametrize("depth", [1, 2, 8])
 def test_a_pre_ln_streams_length(depth: int) -> None:
     """A linear Pre-LN branch is N(0, 1) whatever the stream, so x_L of a Gaussian input is Gaussian: v = 2/d at every depth."""
-    assert _allowance("pre-rmsnorm", "linear", depth=depth, width=64)[-1] == pytest.approx(2 / 64, rel=1e-6)
+    found = profile(Configuration(registry()["pre-rmsnorm"], ("linear",), depth, width=64), 1)
+    assert found.lengths is not None
+    assert found.lengths[-1].relative(found.forward[-1]["x", "x"])[0] == pytest.approx(2 / 64, rel=1e-6)
 
 
-@pytest.mark.parametrize(("name", "branch"), [("residual", "relu"), ("post-ln", "attention")])
-def test_where_the_variance_is_not_known_nothing_is_claimed(name: str, branch: str) -> None:
-    assert allowance(Configuration(registry()[name], (branch,), depth=2)) is None
+def test_the_allowance_is_the_square_of_the_first_order() -> None:
+    """Post-LN: (V·m/d)² over m blocks, to leading order, and 1/d; at the ends the gradient is isotropic or meets the input, whose length is free."""
+    width = 2**12
+    found = allowance(Configuration(registry()["post-rmsnorm"], ("linear",), depth=64, width=width))
+    assert found is not None
+    inner = np.sqrt(found - 1 / width)[1:-2]
+    np.testing.assert_allclose(np.diff(inner) * width, -0.75, rtol=0.01)
+
+
+def test_where_the_first_order_is_not_known_nothing_is_claimed() -> None:
+    assert allowance(Configuration(registry()["residual"], ("relu",), depth=2)) is None
