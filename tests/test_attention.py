@@ -137,9 +137,9 @@ def test_tokens_of_one_direction_are_read_as_one(causal: bool) -> None:
     np.testing.assert_allclose(maps.output, 1.0, rtol=1e-12)
     found = maps.parameter_gradients(gradient)
     assert found["WQ"] == pytest.approx(0, abs=1e-9) and found["WK"] == pytest.approx(0, abs=1e-9)
-    # Aᵀ Γ A sums to 1ᵀ Γ 1: every row of A sums to 1.
-    assert found["WV"] == pytest.approx(21.0, rel=1e-12) and found["WO"] == pytest.approx(21.0, rel=1e-12)
-    assert maps.backward(gradient).sum() == pytest.approx(21.0, rel=1e-9)
+    # Aᵀ Γ A sums to 1ᵀ Γ 1: every row of A sums to 1. The patterns' tokens differ by 1e-7, as far as they are told apart.
+    assert found["WV"] == pytest.approx(21.0, rel=3e-7) and found["WO"] == pytest.approx(21.0, rel=1e-12)
+    assert maps.backward(gradient).sum() == pytest.approx(21.0, rel=3e-7)
 
 
 @settings(deadline=None, derandomize=True, max_examples=20)

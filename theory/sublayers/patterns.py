@@ -37,7 +37,7 @@ class Patterns:
     gram: Array
     queries: Array
     keys: Array
-    enlarged: float = 1.0
+    enlarged: float = 1
 
     @property
     def mean(self) -> Array:
@@ -50,6 +50,8 @@ class Patterns:
         It falls short of the tokens' length by their squared differences, and rows differ in the square of that.
         """
         read = (self.attention @ self.gram @ _t(self.attention)).mean(axis=0)
+        if self.enlarged == 1:
+            return read
         length, level = float(np.trace(self.gram.mean(axis=0))) / len(read), float(read.mean())
         return length + (level - length) / self.enlarged + (read - level) / self.enlarged**2
 
@@ -108,7 +110,7 @@ def _told_apart(moments: Array) -> tuple[Array, float]:
     difference = length - moments
     mean = float(difference.sum()) / (count * (count - 1)) if count > 1 else length
     if mean >= _APART * length or not np.allclose(np.diagonal(difference), 0.0, atol=1e-12 * length):
-        return moments, 1.0
+        return moments, 1
     if mean <= 0:  # not even the mean difference is left
         return length * (1 - _APART * (1 - np.eye(count))), np.inf
     factor = _APART * length / mean

@@ -42,12 +42,13 @@ class Network:
     gain: float
     widths: tuple[int, ...]
     base_seed: int
+    tokens: int = 4
 
     @property
     def stack(self) -> Sweep:
         """For mean and scatter: blocks 1 and 10, whose ends differ, are left out."""
         axes: dict[str, Any] = {"gain": self.gain, "dtype": "float32", "extra": LOGARITHMS}
-        return Sweep(self.variant, self.sublayers, (_BLOCKS,), self.base_seed, 64, 4, **axes)
+        return Sweep(self.variant, self.sublayers, (_BLOCKS,), self.base_seed, 64, self.tokens, **axes)
 
     @property
     def norms(self) -> tuple[Sweep, ...]:
@@ -80,7 +81,6 @@ class Network:
 
 def _networks(profile: Profile) -> list[Network]:
     kinds = [("post-ln", "relu", 1.0), ("post-rmsnorm", "linear", 4.0)]
-    widths: tuple[int, ...] = (32, 64)
     if profile.name == "full":
         kinds += [
             ("post-rmsnorm", "relu", 1.0),
@@ -88,8 +88,8 @@ def _networks(profile: Profile) -> list[Network]:
             ("post-ln", "linear", 0.25),
             ("post-ln", "relu", 0.5),
         ]
-        widths = (48, 96, 192)
-    return [Network(*kind, widths, profile.seed) for kind in kinds]
+        return [Network(*kind, (48, 96, 192), profile.seed, tokens=16) for kind in kinds]
+    return [Network(*kind, (32, 64), profile.seed) for kind in kinds]
 
 
 def _three_estimates(networks: list[Network]) -> Figure:
@@ -203,7 +203,8 @@ def scatter_saturates(profile: Profile) -> Claim:
     """By condition: a logarithm of L/l, so bounded at a fixed fraction of the depth, unbounded at a fixed layer."""
     depths = tuple(depth for depth in profile.depths if depth <= 128)[-3:]
     axes: dict[str, Any] = {"dtype": "float32", "extra": LOGARITHMS}
-    pre, post = (Sweep(variant, "linear", depths, profile.seed, 32, 8, **axes) for variant in ("pre-ln", "post-ln"))
+    pre = Sweep("pre-ln", "linear", depths, profile.seed, 32, 8, **axes)
+    post = Sweep("post-ln", "linear", tuple(depth // 2 for depth in depths), profile.seed, 32, 8, **axes)
     layers = [Sweep(variant, "relu", depths[:1], profile.seed, 128, 2, **axes) for variant in ("pre-ln", "post-ln")]
     halves = [(label, depth // 2) for depth, label in pre.labels[-3::2]]
     return Claim(
