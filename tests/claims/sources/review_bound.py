@@ -10,6 +10,7 @@ from tests.claims.checks import upper
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import against_depth
 from tests.claims.laws import relative_gradient_law
+from tests.claims.summaries import GROWTH, Summary, along_layers
 from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import ISOTROPIC, REVIEW
 from theory.laws.crossing import crossing
@@ -93,6 +94,12 @@ def post_ln_growth_bound(profile: Profile) -> Claim:
             + ", ".join(f"L = {crossing().at(gain_of(s)) - 1:.0f} ({s.name.removeprefix('post-ln ')})" for s in growing)
             + "; never for χ = 1.",
             homogeneous=False,
+        ),
+        summary=Summary(
+            GROWTH,
+            "upper bound",
+            "χ^m against C·m: below it for χ ≤ 1, beyond it from some depth for χ > 1",
+            along_layers("upper bound", growing[-1], quantity=GRADIENT),
         ),
         cells=cells_of(*sweeps),
         checks=(*(check for sweep in sweeps for check in _checks(sweep)), *(_rate(sweep) for sweep in growing)),
