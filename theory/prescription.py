@@ -129,7 +129,7 @@ def _flat_gradient(network: Configuration, bound: sympy.Expr | int, tolerance: f
     while high / low > 1 + _RESOLUTION:
         middle = float(np.sqrt(low * high))
         low, high = (low, middle) if _is_flat(network, split(middle), tolerance) else (middle, high)
-    freedom = "the target is one inequality for α and β; of the balanced constants, 2β² = 1/α², these have the smallest α ≥ 1 that meets it"
+    freedom = "one inequality for α and β; of the balanced constants, 2β² = 1/α², these have the smallest α ≥ 1 that meets it"
     if network.variant.gain == 1:
         freedom = "every larger α does as well; this is the smallest α ≥ 1"
     return split(high), freedom, (_search(network, tolerance),)
