@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from theory.configuration import Configuration
 from theory.finite_width.allowance import allowance
-from theory.finite_width.variance import singular_variance
 from theory.finite_width.lengths import Lengths
+from theory.finite_width.variance import singular_variance
 from theory.quantities import quantity
 from theory.stack import profile
 from theory.variants import registry

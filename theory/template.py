@@ -15,17 +15,17 @@ import sympy
 from theory.algebra import LN, RMS, F, L, Stream, Variant, l
 
 x = Stream("x")  # the residual stream, as it enters the step; every variant has one called x
-alpha = sympy.Symbol("alpha", positive=True)  # a constant; its value stands below
+c = sympy.Symbol("c", positive=True)  # a constant; its value stands below
 
 VARIANT = Variant(
     name="{name}",
     # The stream after the step. F is the sublayer (--sublayers relu, attention,gelu ...), LN and RMS are the norms.
-    #   Post-LN: LN(x + F(x))    DeepNorm: LN(alpha * x + F(x))    half of the branch: x + sympy.Rational(1, 2) * F(LN(x))
-    update=alpha * x + F(LN(x)),
+    #   Post-LN: LN(x + F(x))    DeepNorm: LN(c * x + F(x))    half of the branch: x + sympy.Rational(1, 2) * F(LN(x))
+    update=x + c * F(LN(x)),
     # The output from the last x. Leave it out if x itself is the output.
     read_out=LN(x),
     # Exact formulas in the depth L and the block's number l, such as (2 * L) ** sympy.Rational(1, 4) or 1 / sympy.sqrt(l).
-    constants={{alpha: sympy.Integer(1)}},
+    constants={{c: sympy.Integer(1)}},
     # Factor on the standard deviation of the branch's weights at initialisation.
     gain=sympy.Integer(1),
     source="our own",
