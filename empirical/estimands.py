@@ -33,6 +33,12 @@ def log_ratio(cell: str, quantity: str, above: int, below: int, power: float = 1
     )
 
 
+def log_ratio_of_cells(above: str, below: str, quantity: str, row: int) -> Statistic:
+    """Logarithm of one row of the cell ``above`` over the same row of the cell ``below``."""
+    over, under = log_reading(above, quantity, row), log_reading(below, quantity, row)
+    return lambda means: over(means) - under(means)
+
+
 def log_bend(cell: str, quantity: str, rows: tuple[int, int, int], power: float = 1.0) -> Statistic:
     """``power`` times the second difference of the logarithm over three equally spaced rows: 0 for an exponential."""
 

@@ -36,6 +36,8 @@ class Run:
     accelerator: str | None = None
     versions: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
+    variants: tuple[str, ...] = ()
+    """A user's own, where the run is about them only."""
 
 
 @dataclass(frozen=True)

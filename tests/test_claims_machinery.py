@@ -137,7 +137,13 @@ def test_old_results_stay_until_the_new_run_stops(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "word"), [("--profile=huge", "quick or full"), ("--seed=-1", "0 or more"), ("--device=tpu", "cuda")]
+    ("option", "word"),
+    [
+        ("--profile=huge", "quick or full"),
+        ("--seed=-1", "0 or more"),
+        ("--device=tpu", "cuda"),
+        ("--variant=mine.py", "no file mine.py"),
+    ],
 )
 def test_a_bad_option_is_refused_in_one_line_before_anything_is_measured(option: str, word: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "tests/claims", "-q", option, "--results", str(tmp_path / "results.jsonl")]

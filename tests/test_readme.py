@@ -1,15 +1,23 @@
-"""The README's own example is run: a user's variant in one file, derived, predicted and measured."""
+"""The README's own example is run: a user's variant in one file, derived, predicted, measured and judged; and its commands."""
 
 from __future__ import annotations
 
 import re
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+import theory.__main__
 from empirical.ensemble import Ensemble
 from empirical.measurement import Cell, device_named
 from empirical.statistics import mean_interval
+from tests.claims.conftest import chosen_claims
+from tests.claims.declaration import PROFILES
+from tests.claims.runner import Laboratory, run
+from theory.commands import leave_in_one_line
 from theory.configuration import Configuration
 from theory.laws.law import derive
 from theory.quantities import quantity
@@ -45,6 +53,22 @@ def test_the_example_measures_as_predicted(tmp_path: Path) -> None:
     readings = Ensemble(Cell(cell, engine="matrix-free"), device_named("cpu")).extend(800).values["stream-gradient"]
     found = mean_interval(readings, level=0.999)
     assert np.all((found.low < predicted * 1.01) & (predicted * 0.99 < found.high))
+
+
+def test_the_example_is_put_through_the_claims(tmp_path: Path) -> None:
+    (variant,), claims = chosen_claims([str(example(tmp_path))], replace(PROFILES["quick"], sublayers=("relu",)))
+    record = run(claims[f"variant-{variant.name}"](PROFILES["quick"]), Laboratory(device_named("cpu"), 1024))
+    assert record["passed"] and variant.name == "half-post-rmsnorm"
+
+
+def test_the_theory_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(example(tmp_path).parent)
+    commands = re.findall(r"python -m theory (\w[^`#\n]*)", README.read_text(encoding="utf-8"))
+    assert {command.split()[0] for command in commands} == {"list", "derive", "predict", "new", "prescribe"}
+    for command in commands:
+        monkeypatch.setattr(sys, "argv", ["theory", *command.split()])
+        assert (leave_in_one_line(theory.__main__.main), capsys.readouterr().err) == (0, ""), command
+    assert (tmp_path / "my-norm.py").exists()
 
 
 def test_the_commands_are_tox_environments() -> None:

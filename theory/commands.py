@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import sympy
+
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
 from theory.initialisations import INITIALISATIONS
@@ -29,6 +31,18 @@ class Parser(argparse.ArgumentParser):
 def sublayer_names(text: str) -> tuple[str, ...]:
     """``attention,gelu`` → ("attention", "gelu")."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def exact_number(text: str) -> sympy.Expr:
+    """``1/4`` or ``0.25`` as an exact number.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    try:
+        return sympy.Rational(text)
+    except (TypeError, ValueError, ZeroDivisionError):
+        raise InvalidInput(f"{text!r} is no number: write it as 1, 1/4 or 0.25") from None
 
 
 def add_configuration(parser: argparse.ArgumentParser) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +16,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import tests.claims.sources  # noqa: F401 - registers the claims
 from empirical.measurement import device_named
-from tests.claims.declaration import BUILDERS, PROFILES, Profile
+from tests.claims.declaration import BUILDERS, PROFILES, Builder, Profile
+from tests.claims.own_variant import claims_of
 from tests.claims.recorder import Recorder, header
 from tests.claims.runner import Laboratory
+from theory.algebra import Variant
 from theory.errors import InvalidInput
+from theory.variants import adopt
+
+VARIANTS: pytest.StashKey[Sequence[Variant]] = pytest.StashKey()
+CLAIMS: pytest.StashKey[Mapping[str, Builder]] = pytest.StashKey()
+RECORDED: pytest.StashKey[Path] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,16 +35,63 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--profile", default="quick", help=f"how much is measured: {' or '.join(PROFILES)}")
     group.addoption("--device", default="auto", help="auto, cpu or cuda")
     group.addoption("--seed", type=int, default=0, help="base seed of all networks")
-    group.addoption("--results", default="reports/latest/results.jsonl", help="where the verdicts are recorded")
+    group.addoption(
+        "--variant",
+        action="append",
+        default=[],
+        help="a variant of your own, a .py file or an installed one's name, in place of all claims (repeatable)",
+    )
+    group.addoption(
+        "--results", help="where the verdicts are recorded (default: reports/latest/results.jsonl, or reports/variants/NAME/)"
+    )
+    group.addoption("--report", action="store_true", help="write report.md beside the results, and print its summary")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Refuse bad options in one line, before anything is measured or written."""
+    config = session.config
     try:
-        chosen_profile(session.config)
-        device_named(session.config.getoption("--device"))
+        profile = chosen_profile(config)
+        device_named(config.getoption("--device"))
+        variants, claims = chosen_claims(config.getoption("--variant"), profile)
     except InvalidInput as error:
         pytest.exit(str(error), returncode=2)
+    config.stash[VARIANTS], config.stash[CLAIMS] = variants, claims
+
+
+def chosen_claims(given: list[str], profile: Profile) -> tuple[Sequence[Variant], Mapping[str, Builder]]:
+    """The variants that the options name, and the claims of the run: theirs, or all where none is named.
+
+    Raises:
+        InvalidInput: a file or name that is no variant, or a variant of which theory can predict nothing.
+    """
+    if not given:
+        return (), BUILDERS
+    variants = [adopt(name) for name in given]
+    claims: dict[str, Builder] = {}
+    for name, variant in zip(given, variants, strict=True):
+        claims |= claims_of(variant.name, f"--variant {shlex.quote(name)}")
+    for build in claims.values():
+        build(profile)
+    return tuple(dict.fromkeys(variants)), claims
+
+
+def results_path(config: pytest.Config) -> Path:
+    """Where the run's results go."""
+    names = "+".join(variant.name for variant in config.stash[VARIANTS])
+    folder = f"reports/variants/{names}" if names else "reports/latest"
+    return Path(config.getoption("--results") or f"{folder}/results.jsonl")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Iterator[None]:
+    """Turn what was recorded into a report, by the reports' own command, after pytest's own summary."""
+    yield
+    recorded = session.config.stash.get(RECORDED, None)
+    if session.config.getoption("--report") and recorded and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        sys.stdout.flush()
+        done = subprocess.run([sys.executable, "-m", "reports", str(recorded)], check=False)
+        session.exitstatus = max(exitstatus, done.returncode)
 
 
 def chosen_profile(config: pytest.Config) -> Profile:
@@ -55,7 +111,14 @@ def chosen_profile(config: pytest.Config) -> Profile:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test a claim."""
     if "claim_id" in metafunc.fixturenames:
-        metafunc.parametrize("claim_id", list(BUILDERS))
+        claims: Mapping[str, Builder] = metafunc.config.stash[CLAIMS]
+        metafunc.parametrize("claim_id", list(claims))
+
+
+@pytest.fixture(scope="session")
+def builders(request: pytest.FixtureRequest) -> Mapping[str, Builder]:
+    """The run's claims."""
+    return request.config.stash[CLAIMS]
 
 
 @pytest.fixture(scope="session")
@@ -98,10 +161,12 @@ def recorder(request: pytest.FixtureRequest, profile: Profile, laboratory: Labor
     config = request.config
     planned = [str(item.callspec.params["claim_id"]) for item in request.session.items if isinstance(item, pytest.Function)]
     command = f"tox run -e verify -- --profile {profile.name} --device {laboratory.device.type} --seed {profile.seed}"
+    command += "".join(f" --variant {shlex.quote(name)}" for name in config.getoption("--variant"))
     if config.getoption("-k"):
         command += f" -k '{config.getoption('-k')}'"
-    record = Recorder(
-        Path(config.getoption("--results")), header(profile.name, profile.seed, laboratory.device, planned, command)
-    )
+    provenance = header(profile.name, profile.seed, laboratory.device, planned, command, config.stash[VARIANTS])
+    path = results_path(config)
+    record = Recorder(path, provenance)
     yield record
     record.close(complete=set(planned) <= set(record.finished))
+    config.stash[RECORDED] = path

@@ -122,6 +122,8 @@ class Claim:
     first_look: int = 256
     budget: int | None = None
     """Most networks a cell, where the profile's are too few for the resolution that the claim asks for."""
+    options: str = ""
+    """What a verification needs on its command line to have this claim."""
 
     def verdict(self, verdicts: list[Verdict]) -> Verdict:
         """The statement's verdict from its checks' (the law's, where the statement is the law)."""
@@ -131,11 +133,12 @@ class Claim:
         return own[0] if len(set(own)) == 1 else BY_CONDITION
 
 
-BUILDERS: dict[str, Callable[[Profile], Claim]] = {}
+Builder = Callable[[Profile], Claim]
+BUILDERS: dict[str, Builder] = {}
 """Claims by id, each built for a profile."""
 
 
-def claim(build: Callable[[Profile], Claim]) -> Callable[[Profile], Claim]:
+def claim(build: Builder) -> Builder:
     """Register a claim under its function's name with hyphens."""
     BUILDERS[build.__name__.replace("_", "-")] = build
     return build

@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import torch
 
 from empirical import text
+from theory.algebra import Variant
 
 SCHEMA = 1
 _PACKAGES = ("torch", "numpy", "scipy", "sympy", "hypothesis", "pytest", "matplotlib")
@@ -64,8 +66,10 @@ class Recorder:
         os.replace(temporary, path)
 
 
-def header(profile: str, seed: int, device: torch.device, planned: list[str], command: str) -> dict[str, Any]:
-    """The run's provenance."""
+def header(
+    profile: str, seed: int, device: torch.device, planned: list[str], command: str, variants: Sequence[Variant] = ()
+) -> dict[str, Any]:
+    """The run's provenance; ``variants`` are the user's own that it is about."""
     return {
         "schema": SCHEMA,
         "kind": "run",
@@ -75,7 +79,8 @@ def header(profile: str, seed: int, device: torch.device, planned: list[str], co
         "dtype": "float64 unless a claim says otherwise",
         "commit": _git("rev-parse", "--short", "HEAD"),
         "dirty": bool(_git("status", "--porcelain")),
-        "code": _code_digest(),
+        "code": _code_digest(variants),
+        "variants": [variant.name for variant in variants],
         "corpus": text.digest(),
         "started": _now(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
@@ -124,9 +129,9 @@ def _git(*arguments: str) -> str | None:
     return result.stdout.strip()
 
 
-def _code_digest() -> str:
+def _code_digest(variants: Sequence[Variant]) -> str:
     """Hash of everything that a result depends on."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(repr(variants).encode())
     for room in ("theory", "empirical", "tests/claims"):
         for path in sorted((_ROOT / room).rglob("*.py")):
             digest.update(path.read_bytes())

@@ -206,7 +206,7 @@ def _statement(claim: Claim) -> dict[str, Any]:
         "law": claim.law,
         "derivation": steps,
         "expected": str(claim.expected),
-        "command": f"tox run -e verify -- -k {claim.id}",
+        "command": " ".join(["tox run -e verify --", *filter(None, [claim.options]), f"-k {claim.id}"]),
         "reported": list(claim.reported),
         "erratum": claim.erratum,
     }

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.progress import Progress
 
-from tests.claims.declaration import BUILDERS, Profile
+from tests.claims.declaration import Builder, Profile
 from tests.claims.recorder import Recorder
 from tests.claims.runner import Laboratory, run
 
 
-def test_claim(claim_id: str, profile: Profile, laboratory: Laboratory, recorder: Recorder, progress: Progress) -> None:
+def test_claim(
+    claim_id: str,
+    builders: Mapping[str, Builder],
+    profile: Profile,
+    laboratory: Laboratory,
+    recorder: Recorder,
+    progress: Progress,
+) -> None:
     """The claim's verdict, and each check's, is as expected; an inconclusive one never passes."""
     claims = progress.task_ids[0]
     progress.update(claims, description=claim_id)
     if claim_id not in recorder.finished:
-        recorder.add(run(BUILDERS[claim_id](profile), laboratory))
+        recorder.add(run(builders[claim_id](profile), laboratory))
     progress.advance(claims)
     record = recorder.finished[claim_id]
     assert record["error"] is None, record["error"]

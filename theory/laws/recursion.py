@@ -12,7 +12,7 @@ from typing import Any
 
 import sympy
 
-from theory.algebra import Sublayer, Variant, l
+from theory.algebra import Scale, Sublayer, Variant, l, walk
 from theory.propagation import Symbols, Walk
 
 q = sympy.Symbol("q", positive=True)
@@ -72,7 +72,9 @@ def symbolic_step(variant: Variant, moments: Moments) -> Step:
     """
     if len(variant.streams) > 1:
         raise NoClosedForm("several streams: their gradients form a second-moment matrix, propagated numerically")
-    if any(l in formula.free_symbols for _, formula in variant.formulas):
+    nodes = walk(*(node for _, node in variant.steps), variant.read_out)
+    coefficients = [node.coefficient for node in nodes if isinstance(node, Scale)]
+    if any(l in formula.free_symbols for formula in (*coefficients, *(formula for _, formula in variant.formulas))):
         raise NoClosedForm("constants that change from block to block")
     entering = sympy.Integer(1) if fixed_by_norm(variant) else q
     step = Walk(variant.steps, {("x", "x"): entering}, Symbols(), _itself, lambda m: _forward(m, moments))

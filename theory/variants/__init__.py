@@ -10,6 +10,7 @@ import difflib
 import importlib.metadata
 import importlib.util
 import sys
+import traceback
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from theory.errors import InvalidInput
 from theory.registry import collect
 
 GROUP = "normlaws.variants"
+_adopted: dict[str, Variant] = {}
 
 
 @lru_cache(maxsize=1)
@@ -41,12 +43,26 @@ def load(name: str) -> Variant:
     """
     if name.endswith(".py"):
         return _from_file(Path(name))
-    known = registry()
+    known = registry() | _adopted
     if name not in known:
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
         raise InvalidInput(f"unknown variant {name!r}: {hint} (or give the path of a .py file that defines VARIANT)")
     return known[name]
+
+
+def adopt(name: str) -> Variant:
+    """`load`, after which `load` knows the variant by its own name as well: a file's claims and figures speak of it by that.
+
+    Raises:
+        InvalidInput: as `load`; or another variant has its name.
+    """
+    variant = load(name)
+    namesake = (registry() | _adopted).get(variant.name, variant)
+    if namesake != variant:
+        raise InvalidInput(f"{name}: the name {variant.name!r} belongs to {namesake.equation}; give yours a name of its own")
+    _adopted[variant.name] = variant
+    return variant
 
 
 def _from_file(path: Path) -> Variant:
@@ -58,10 +74,16 @@ def _from_file(path: Path) -> Variant:
     try:
         spec.loader.exec_module(module)
     except InvalidInput as error:
-        raise InvalidInput(f"{path}: {error}") from None
+        raise InvalidInput(f"{path}{_line(error, path)}: {error}") from None
     except (Exception, SystemExit) as error:
-        raise InvalidInput(f"{path} does not run: {type(error).__name__}: {error}") from None
+        raise InvalidInput(f"{path} does not run{_line(error, path)}: {type(error).__name__}: {error}") from None
     return _checked(getattr(module, "VARIANT", None), str(path))
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """The file's own line that an error came through; empty for a syntax error, whose text has it."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f" (line {lines[-1]})" if lines else ""
 
 
 def _checked(candidate: object, where: str) -> Variant:

@@ -21,7 +21,8 @@ RESOLUTION = 0.1
 """10 % for every variant: stacks without residual scatter too much between networks for less."""
 
 
-def _law(name: str) -> dict[str, str]:
+def law_of(name: str) -> dict[str, str]:
+    """The variant's law as the report prints it; that there is no closed form, where there is none."""
     variant = load(name)
     law = closed_form(variant)
     if not isinstance(law, Law):
@@ -43,7 +44,7 @@ def build(name: str) -> Callable[[Profile], Claim]:
             statement=f"{load(name).equation}: gradient and stream follow the recursion found by walking this expression.",
             source=load(name).source,
             reading=f"Every layer of a stack of {DEPTH} blocks, width 256, each of the activations.",
-            law=_law(name),
+            law=law_of(name),
             cells=cells_of(*sweeps),
             checks=tuple(follows_law(sweep, quantity, resolution=RESOLUTION) for sweep in sweeps for quantity in QUANTITIES),
             expected=SUPPORTED,

@@ -20,7 +20,7 @@ from theory.sublayers import sublayer
 from theory.variants import load
 
 NORM, GRADIENT = "operator-norm", "stream-gradient"
-_NETWORKS = (
+NETWORKS = (
     "weights independent N(0, 1/fan_in), fresh in every layer, at initialisation",
     "inputs independent N(0, 1); Lanczos's iteration over products with the Jacobian and its transpose, no Jacobian formed",
     "tokens do not mix: the mean over 4 tokens of each token's own squared norm",
@@ -28,7 +28,8 @@ _NETWORKS = (
 )
 
 
-def _sweep(variant: str, sublayers: str, depth: int, base_seed: int, width: int) -> Sweep:
+def norm_sweep(variant: str, sublayers: str, depth: int, base_seed: int, width: int) -> Sweep:
+    """Networks whose operator norms are measured: one depth, four tokens that do not mix."""
     return Sweep(variant, sublayers, (depth,), base_seed, width, tokens=4, engine="dense", dtype="float32", extra=(NORM,))
 
 
@@ -51,8 +52,8 @@ def _correction(sweep: Sweep) -> np.ndarray:
 def post_ln_growth_worst_case(profile: Profile) -> Claim:
     """Supported: the worst case grows linearly in L − l, with slope e·V."""
     depth, widths = 5, (64, 128, 256)
-    linear = [_sweep("post-ln", "linear", depth, profile.seed, width) for width in widths]
-    relu = _sweep("post-ln", "relu", depth, profile.seed, 64)
+    linear = [norm_sweep("post-ln", "linear", depth, profile.seed, width) for width in widths]
+    relu = norm_sweep("post-ln", "relu", depth, profile.seed, 64)
     found = _edges(linear[-1])
     slope = float(np.e * found.variance[-2])
     above = float(np.diff(found.ratio[[depth - 1, 1]])[0] / (depth - 2) / slope)
@@ -95,7 +96,7 @@ def post_ln_growth_worst_case(profile: Profile) -> Claim:
             *(follows_law(sweep, NORM) for sweep in (linear[-1], relu)),
         ),
         expected=SUPPORTED,
-        assumptions=_NETWORKS,
+        assumptions=NETWORKS,
         derived=("post-ln", "linear"),
         steps=tuple(worst_case(load("post-ln"), (sublayer("linear"),))),
         summary=Summary(
@@ -128,7 +129,7 @@ def _line(slope: float, found: Edges) -> list[float]:
 def pre_ln_worst_case(profile: Profile) -> Claim:
     """Supported: the worst case exceeds the typical one by a logarithm."""
     depth = min(32, profile.depths[-1] // 4)
-    sweeps = [_sweep("pre-ln", name, depth, profile.seed, 4 * depth) for name in ("linear", "relu")]
+    sweeps = [norm_sweep("pre-ln", name, depth, profile.seed, 4 * depth) for name in ("linear", "relu")]
     slope = 2 * np.e  # κ² = s²
     return Claim(
         id="pre-ln-worst-case",
@@ -178,7 +179,7 @@ def pre_ln_worst_case(profile: Profile) -> Claim:
             ),
         ),
         expected=SUPPORTED,
-        assumptions=_NETWORKS,
+        assumptions=NETWORKS,
         derived=("pre-ln", "relu"),
         steps=tuple(worst_case(load("pre-ln"), (sublayer("relu"),))),
         figures=(
