@@ -141,7 +141,7 @@ def test_a_namesake_is_refused_and_the_same_variant_is_not(tmp_path: Path) -> No
     [
         ("x + 0.5 * F(x)", r"mine.py \(line 4\): the coefficient 0.5.* is a float: write it exactly"),
         ("x * F(x)", r"\(line 4\): a scaling is number \* expression"),
-        ("x + LM(F(x))", r"does not run \(line 4\): NameError: name 'LM' is not defined"),
+        ("x + LM(F(x))", r"does not run: NameError: name 'LM' is not defined \(line 4\)"),
         ("x + sympy.Symbol('a') * F(x)", "a in a coefficient has no value; give it in constants"),
         ("LN(x)", "holds no sublayer F"),
     ],

@@ -96,7 +96,8 @@ def test_relu_is_flat_whatever_the_constants() -> None:
 
 
 def test_a_form_without_gain_leaves_no_freedom() -> None:
-    variant = Variant("scaled", RMS(alpha * x + F(x)), "here", constants={alpha: sympy.Integer(3)})
+    scale = sympy.Symbol("c", positive=True)  # whatever its symbol, the answer calls it alpha
+    variant = Variant("scaled", RMS(scale * x + F(x)), "here", constants={scale: sympy.Integer(3)})
     bounded = prescribe(network(8, "gelu", variant=variant), "bounded-update")
     assert bounded.constants == pytest.approx({"alpha": 4.0, "beta": 1.0}) and bounded.freedom.startswith("none")
     flat = prescribe(network(8, "gelu", variant=variant), "flat-gradient", tolerance=0.02)

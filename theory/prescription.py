@@ -30,7 +30,7 @@ class Prescription:
 
     Attributes:
         variant: with the constants put in: as formulas in L where the target has them, else as numbers for this depth.
-        constants: their values at this depth, ``beta`` being the initial gain.
+        constants: their values at this depth: ``alpha`` the residual scale, whatever its symbol, ``beta`` the initial gain.
         formulas: those that hold for every depth, as text.
         freedom: what the target leaves open, and how it was settled, in words.
         gradient: squared gradient at the input over the output's, by the recursion at infinite width.
@@ -63,7 +63,7 @@ def prescribe(network: Configuration, target: str, bound: sympy.Expr | int = 1, 
     solve = find("target", target, TARGETS)
     formulas, freedom, steps = solve(network, bound, tolerance)
     variant = _with(network.variant, alpha, *formulas)
-    names = str(alpha), "beta"
+    names = "alpha", "beta"
     values = [variant.coefficient(formula, network.depth, 1) for formula in formulas]
     return Prescription(
         variant,

@@ -18,6 +18,7 @@ from tests.claims.sources import generic
 from tests.claims.sources.worst_case import NETWORKS, NORM, norm_sweep
 from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import ISOTROPIC
+from theory.algebra import L
 from theory.errors import InvalidInput
 from theory.laws.derivation import values_of
 from theory.laws.law import Law, closed_form
@@ -79,7 +80,7 @@ def _follows_law(name: str, profile: Profile) -> Claim:
 
 def _attention(name: str, profile: Profile) -> Claim:
     depth = DEPTH if profile.name == "full" else DEPTH // 2
-    sweep = Sweep(name, "attention,gelu", (depth,), profile.seed, 128, 16, engine="dense", dtype="float32")
+    sweep = Sweep(name, "attention,gelu", (depth,), profile.seed, 128, 16, engine="dense")
     title = "a block of attention and FFN follows the law derived from the expression"
     claim = _claim(
         name,
@@ -90,9 +91,8 @@ def _attention(name: str, profile: Profile) -> Claim:
         [follows_law(sweep, of, resolution=ATTENTION) for of in generic.QUANTITIES],
         "The numeric recursion over the expression, with attention's maps of second moments between all pairs of tokens.",
     )
-    assumptions = (*ISOTROPIC, "float32 (rounding is below 1e-5 of every reading)")
-    figure = across_layers(f"{claim.title}", "squared stream gradient", [sweep], GRADIENT, file="gradient")
-    return replace(claim, assumptions=assumptions, figures=(figure,))
+    figure = across_layers(claim.title, "squared stream gradient", [sweep], GRADIENT, file="gradient")
+    return replace(claim, figures=(figure,))
 
 
 def _in_depth(name: str, profile: Profile) -> Claim:
@@ -136,11 +136,12 @@ def _flat(what: str, statistic: Statistic, cells: tuple[str, ...], sweep: Sweep)
 
 def _classes(name: str, profile: Profile, axis: str) -> str:
     """The law's class for each of the profile's sublayers, or that the recursion decides."""
-    law = closed_form(load(name))
+    variant = load(name)
+    law = closed_form(variant)
     if not isinstance(law, Law):
         return f"{law}; predicted by the numeric recursion."
-    if load(name).gain != 1:
-        return "The initial gain follows the depth, and s² and κ² with it: predicted by the numeric recursion."
+    if variant.gain != 1 or law.gradient.has(L) or any(formula.has(L) for _, formula in variant.formulas):
+        return "The constants follow the depth, and the law's factors with them: predicted by the numeric recursion."
     classes = law.growth_in_depth if axis == "depth" else law.growth_in_layer
     found = {names: classes(values_of(law, (sublayer(names),))) for names in profile.sublayers}
     return "; ".join(f"{names}: {growth.describe('L' if axis == 'depth' else 'l')}" for names, growth in found.items()) + "."
@@ -164,7 +165,7 @@ def _worst_case(name: str, profile: Profile) -> Claim:
     )
     (summary, *_) = [step for step in worst_case(load(name), maps) if step.title == "Worst case: product"]
     claim = _claim(name, title, reading, [sweep], [follows_law(sweep, NORM, resolution=generic.RESOLUTION)], summary.text)
-    figure = across_layers(f"{claim.title}", "squared operator norm to the output", [sweep], NORM)
+    figure = across_layers(claim.title, "squared operator norm to the output", [sweep], NORM)
     return replace(
         claim,
         assumptions=NETWORKS,

@@ -76,7 +76,7 @@ def _from_file(path: Path) -> Variant:
     except InvalidInput as error:
         raise InvalidInput(f"{path}{_line(error, path)}: {error}") from None
     except (Exception, SystemExit) as error:
-        raise InvalidInput(f"{path} does not run{_line(error, path)}: {type(error).__name__}: {error}") from None
+        raise InvalidInput(f"{path} does not run: {type(error).__name__}: {error}{_line(error, path)}") from None
     return _checked(getattr(module, "VARIANT", None), str(path))
 
 
