@@ -89,7 +89,7 @@ class Sweep:
 
     def predicted(self, name: str, depth: int, infinite_width: bool = False) -> Array:
         """Theory's values of a quantity, layer by layer, told of the source's two ends."""
-        return predicted(self.cells[self.label(depth)], name, infinite_width)
+        return predicted(self._cell(depth, self.label(depth)), name, infinite_width)
 
     def predicted_rows(self, name: str, row: int) -> Array:
         """Theory's value of one row at every depth."""
