@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from empirical.estimands import slope_on
-from empirical.statistics import Statistic
+from empirical.statistics import Means, Statistic, estimate
 from empirical.verdicts import Band
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Direct, Profile, claim
-from tests.claims.figures import Figure, Values
+from tests.claims.figures import LEVEL, Figure, Values
 from tests.claims.laws import collapsed_gradient_law
 from theory.laws.attention.dropout import dropout_law
 from theory.variants import load
@@ -70,32 +70,37 @@ def _heads(x: Tensor) -> Tensor:
 
 
 def _figure(predicted: float) -> Figure:
+    """Norms with dropout over those without, which share the finite width's part and the first blocks' mixing of tokens."""
+
     def draw(values: Values) -> dict[str, Any]:
         layers = list(range(DEPTH + 1))
-        series: list[dict[str, Any]] = []
-        for label, found in values.items():
-            norm = np.sqrt(found[GRADIENT].mean(axis=0))
-            error = found[GRADIENT].std(axis=0, ddof=1) / np.sqrt(len(found[GRADIENT])) / (2 * norm)
-            shown = {"y": norm / norm[-1], "low": (norm - 2.6 * error) / norm[-1], "high": (norm + 2.6 * error) / norm[-1]}
-            series.append(
-                {"label": f"{label}: measured", "style": "measured", "x": layers, "group": label}
-                | {k: v.tolist() for k, v in shown.items()}
-            )
-            rate = predicted if label == LABELS[0] else 1.0
-            law = [rate ** (layer - DEPTH) for layer in layers]
-            series.append({"label": f"{label}: law", "style": "law", "x": layers, "y": law, "group": label})
-        fitted = [FITTED ** (layer - DEPTH) for layer in layers]
+        ratio = estimate(_over_output, {label: values[label] for label in LABELS}, LEVEL)
+        measured = {"y": ratio.value, "low": ratio.low, "high": ratio.high}
+        group = f"{LABELS[0]} over {LABELS[1]}"
         return {
             "name": "layers",
-            "title": "Post-LN with and without dropout: gradient norm across the layers",
+            "title": "Post-LN: what dropout does to the gradient's norm",
             "xlabel": "layer l",
-            "ylabel": "norm over the output's",
+            "ylabel": "norm over the output's, with dropout over without",
             "xscale": "linear",
             "yscale": "log",
-            "series": [*series, {"label": "statement: ×1.024 per layer", "style": "statement", "x": layers, "y": fitted}],
+            "series": [
+                {"label": f"{group}: measured", "style": "measured", "x": layers, "group": group}
+                | {end: np.exp(part).tolist() for end, part in measured.items()},
+                {"label": f"{group}: law", "style": "law", "x": layers, "group": group}
+                | {"y": [predicted ** (layer - DEPTH) for layer in layers]},
+                {"label": f"statement: ×{FITTED} per layer", "style": "statement", "x": layers}
+                | {"y": [FITTED ** (layer - DEPTH) for layer in layers]},
+            ],
         }
 
     return draw
+
+
+def _over_output(means: Means) -> np.ndarray:
+    """Logarithm of the norm over the output's, with dropout over without, at every layer."""
+    with_dropout, without = (0.5 * np.log(means[label][GRADIENT]) for label in LABELS)
+    return (with_dropout - with_dropout[..., -1:]) - (without - without[..., -1:])
 
 
 LABELS = (f"dropout {DROPOUT}", "no dropout")
