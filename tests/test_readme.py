@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import empirical.__main__
 import theory.__main__
 from empirical.ensemble import Ensemble
 from empirical.measurement import Cell, device_named
@@ -63,6 +64,9 @@ def test_the_example_is_put_through_the_claims(tmp_path: Path) -> None:
 
 def test_the_theory_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(example(tmp_path).parent)
+    (measuring,) = re.findall(r"python -m empirical (measure[^`#\n]* --boundary [^`#\n]*)", README.read_text(encoding="utf-8"))
+    monkeypatch.setattr(sys, "argv", ["empirical", *measuring.split(), "--depth", "2", "--seeds", "2"])
+    assert leave_in_one_line(empirical.__main__.main) == 0
     commands = re.findall(r"python -m theory (\w[^`#\n]*)", README.read_text(encoding="utf-8"))
     assert {command.split()[0] for command in commands} == {"list", "derive", "predict", "new", "prescribe"}
     for command in commands:
