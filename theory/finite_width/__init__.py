@@ -11,6 +11,12 @@ That leaves four effects at order 1/width, and no fitted constant:
 4. *Lengths and slopes are coupled*: where many hidden units are on, both |u| and |Jᵀh| are large.
 
 For one token of a linear block under RMSNorm they add up to the variance of its squared singular values, as they
-must: (4σ²+2σ⁴)/(1+σ²)² − σ²/(1+σ²) − σ²/(1+σ²)² = (2σ²+σ⁴)/(1+σ²)². LayerNorm works in the d − 1 directions without
-the mean, which changes nothing at this order. Terms of order 1/width² are left out.
+must: (4σ²+2σ⁴)/(1+σ²)² − σ²/(1+σ²) − σ²/(1+σ²)² = (2σ²+σ⁴)/(1+σ²)². A sublayer that is not homogeneous has another
+excess than that variance.
+
+Between tokens two more: a direction that each of two tokens loses is lost twice unless they are alike (`gradients`), and
+tokens differ in ever fewer directions where blocks act alike on all of them (`lengths`, purity), which attention sees.
+
+LayerNorm is treated as RMSNorm in the d − 1 directions without the mean; it projects one more direction out of the gradient
+once, below the output of a Post-LN stack. That, and terms of order 1/width², are left out.
 """
