@@ -60,13 +60,13 @@ def tokenwise_profile(profile: Profile) -> Claim:
 
 
 def _transformers(profile: Profile) -> list[Sweep]:
-    """Post-LN and Pre-LN; quick has each mask and each activation once, full all of them."""
+    """Post-LN and Pre-LN; quick has each mask and each activation once, full all of them, deeper and at n/d = 1/4."""
     kinds: tuple[tuple[str, bool], ...]
     if profile.name == "quick":
         kinds, size = (("gelu", False), ("relu", True)), {"depths": (6,), "width": 256, "tokens": 16, "heads": 4}
     else:
         kinds = tuple((name, causal) for name in ("gelu", "relu") for causal in (False, True))
-        size = {"depths": (48,), "width": 256, "tokens": 64, "heads": 8}
+        size = {"depths": (24,), "width": 128, "tokens": 32, "heads": 4}
     return [
         Sweep(variant, f"attention,{name}", base_seed=profile.seed, causal=causal, dtype="float32", **size)  # type: ignore[arg-type]
         for variant in ("post-ln", "pre-ln")
