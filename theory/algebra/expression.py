@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import sympy
 
@@ -19,6 +19,7 @@ L = sympy.Symbol("L", integer=True, positive=True)
 l = sympy.Symbol("l", integer=True, positive=True)  # noqa: E741 - the field's own name
 """Index of a block, from 1 to L."""
 
+Node = TypeVar("Node")
 NormKind = Literal["layer", "rms"]
 _FLOAT = "the coefficient {} is a float: write it exactly, as sympy.Rational or a formula in L and l"
 
@@ -40,12 +41,26 @@ class Expression:
         return ()
 
 
+def _hashed_once(node: type[Node]) -> type[Node]:
+    """Keep a node's hash, which runs through all that lies below it: a walk asks for it in every layer of a deep stack."""
+    structural = node.__hash__
+
+    def kept(self: Any) -> int:
+        if "_hash" not in self.__dict__:
+            self.__dict__["_hash"] = structural(self)
+        return int(self.__dict__["_hash"])
+
+    node.__hash__ = kept  # type: ignore[method-assign]
+    return node
+
+
 def _terms(node: Expression) -> tuple[Expression, ...]:
     if not isinstance(node, Expression):
         raise InvalidInput(f"cannot add {node!r} to an expression: wrap it in a Stream, a Norm or a Sublayer")
     return node.terms if isinstance(node, Sum) else (node,)
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Stream(Expression):
     """A residual stream as it enters the step, shape (tokens, width)."""
@@ -53,6 +68,7 @@ class Stream(Expression):
     name: str = "x"
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class _Unary(Expression):
     argument: Expression
@@ -66,11 +82,13 @@ class _Unary(Expression):
         return (self.argument,)
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Sublayer(_Unary):
     """The branch F(argument): attention, FFN or whatever the configuration puts in this step."""
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Norm(_Unary):
     """LayerNorm (``kind="layer"``) or RMSNorm (``kind="rms"``) over the width, gain 1, bias 0."""
@@ -83,6 +101,7 @@ class Norm(_Unary):
             raise InvalidInput(f"unknown norm {self.kind!r}: use 'layer' or 'rms'")
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Scale(Expression):
     """``coefficient · argument``; the coefficient may hold L, l and the variant's constants."""
@@ -105,6 +124,7 @@ class Scale(Expression):
         return (self.argument,)
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Sum(Expression):
     """The sum of two or more terms."""

@@ -47,7 +47,7 @@ def _kernel(activation: Activation, moments: Array, derivative: bool) -> Array:
     cosine = np.clip(moments / scale, -1.0, 1.0)
     if activation.slopes is not None:
         return _piecewise_kernel(activation, scale, cosine, derivative)
-    distinct, which = np.unique(variance, return_inverse=True)
+    distinct, which = _distinct(variance)
     coefficients = np.stack([_hermite(activation, float(v), derivative) for v in distinct])
     off_diagonal = _mehler(coefficients, which, cosine)
     exact = np.array([activation.moments(float(v))[int(derivative)] for v in distinct])[which]
@@ -86,12 +86,19 @@ def _hermite_basis() -> Array:
     return np.stack(rows)
 
 
+def _distinct(values: Array) -> tuple[Array, Array]:
+    """The distinct values and which of them each entry is; behind a norm there is one, and nothing to sort."""
+    if np.all(values == values[0]):
+        return values[:1], np.zeros(len(values), dtype=int)
+    return np.unique(values, return_inverse=True)
+
+
 def _mehler(coefficients: Array, which: Array, cosine: Array) -> Array:
     """Σ_k a_k(i) a_k(j) c_ij^k by Horner's rule, without the orders whose squares no double can see."""
     order = int(np.nonzero(np.abs(coefficients).max(axis=0) > 1e-10)[0].max(initial=0)) + 1
     total = np.zeros_like(cosine)
     for k in range(order - 1, -1, -1):
         of_order = coefficients[:, k]
-        weight = of_order[0] ** 2 if len(of_order) == 1 else np.multiply.outer(of_order[which], of_order[which])
-        total = total * cosine + weight
+        total *= cosine
+        total += of_order[0] ** 2 if len(of_order) == 1 else np.multiply.outer(of_order[which], of_order[which])
     return total
