@@ -15,7 +15,8 @@ must: (4σ²+2σ⁴)/(1+σ²)² − σ²/(1+σ²) − σ²/(1+σ²)² = (2σ²+�
 excess than that variance.
 
 Between tokens two more: a direction that each of two tokens loses is lost twice unless they are alike (`gradients`), and
-tokens differ in ever fewer directions where blocks act alike on all of them (`lengths`, purity), which attention sees.
+tokens differ in ever fewer directions where blocks act alike on all of them (`lengths`, purity), which attention sees and
+which scatters the cosines that a kernel is averaged over (`theory.sublayers.tokenwise`).
 
 LayerNorm is treated as RMSNorm in the d − 1 directions without the mean; it projects one more direction out of the gradient
 once, below the output of a Post-LN stack. That, and terms of order 1/width², are left out.

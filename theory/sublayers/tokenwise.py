@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -39,7 +40,7 @@ class TokenWise(SublayerMaps):
         return sympy.simplify(square.subs(variance, 1)), sympy.simplify(slope.subs(variance, 1))
 
     def apply(self, moments: Array, weights: Weights, around: Surroundings) -> AppliedTokenWise:
-        return AppliedTokenWise(self, moments, weights)
+        return AppliedTokenWise(self, moments, weights, around)
 
     def fluctuations(self, variance: float, expansion: int) -> Fluctuations:
         """|u|² sums independent hidden units; a Gaussian output matrix adds 2 to its relative variance.
@@ -87,21 +88,34 @@ def _behind_output_matrix(slopes: LogTransform, expansion: int) -> Factor:
 
 
 class AppliedTokenWise(Applied):
-    """The maps at given tokens."""
+    """The maps at given tokens.
 
-    def __init__(self, maps: TokenWise, moments: Array, weights: Weights) -> None:
+    Chance cosines of different tokens scatter over networks by (1 − c²)²/ν, and kernels are curved: E K(c) is the mean over
+    one standard deviation either side, to first order in 1/ν.
+    """
+
+    def __init__(self, maps: TokenWise, moments: Array, weights: Weights, around: Surroundings) -> None:
         self._maps, self._moments, self._weights = maps, moments, weights
-        self._pre_activation = weights.applied(maps.matrices[0].name, moments)
+        root = np.sqrt(np.diagonal(moments))
+        length = np.multiply.outer(root, root)
+        apart = 0.0 if around.freedom is None else 1 / np.sqrt(around.freedom)
+        scatter = apart * (length - moments**2 / length) * (1 - np.eye(len(moments)))
+        sides = (moments + scatter, moments - scatter) if apart and len(moments) > 1 else (moments,)
+        self._pre_activations = [weights.applied(maps.matrices[0].name, side) for side in sides]
+
+    def _mean(self, kernel: Callable[[Activation, Array], Array]) -> Array:
+        found = [kernel(self._maps.activation, moments) for moments in self._pre_activations]
+        return sum(found[1:], start=found[0]) / len(found)
 
     @cached_property
     def hidden(self) -> Array:
         """E φ(u_i)φ(u_j)."""
-        return value_kernel(self._maps.activation, self._pre_activation)
+        return self._mean(value_kernel)
 
     @cached_property
     def slopes(self) -> Array:
         """E φ'(u_i)φ'(u_j)."""
-        return slope_kernel(self._maps.activation, self._pre_activation)
+        return self._mean(slope_kernel)
 
     @cached_property
     def output(self) -> Array:  # type: ignore[override]
