@@ -21,7 +21,7 @@ from theory.commands import (
     sublayer_names,
 )
 from theory.configuration import Configuration
-from theory.laws.derivation import DerivationStep
+from theory.laws.steps import DerivationStep
 from theory.prescription import TARGETS, TOLERANCE, prescribe
 from theory.variants import load, registry
 

@@ -12,9 +12,9 @@ from theory.algebra import L, Norm, Scale, Stream, Sublayer, Sum, Variant
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
 from theory.laws.asymptotics import plain
-from theory.laws.derivation import DerivationStep
 from theory.laws.law import closed_form
 from theory.laws.recursion import NoClosedForm
+from theory.laws.steps import DerivationStep
 from theory.quantities import quantity
 from theory.registry import find
 from theory.updates.deepnorm import blocks, bounded_update

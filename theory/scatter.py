@@ -12,9 +12,9 @@ from theory.finite_width.derivation import SUBLAYERS as HOMOGENEOUS
 from theory.finite_width.derivation import A, B, scatter
 from theory.laws.asymptotics import plain
 from theory.laws.closed import layer
-from theory.laws.derivation import DerivationStep
 from theory.laws.law import derive
 from theory.laws.recursion import q
+from theory.laws.steps import DerivationStep
 from theory.stack import Profile
 from theory.variants import load
 

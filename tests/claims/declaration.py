@@ -12,7 +12,7 @@ from empirical.measurement import Cell
 from empirical.statistics import Estimate, Statistic
 from empirical.verdicts import Band, Verdict, judge
 from tests.claims.summaries import Summary
-from theory.laws.derivation import DerivationStep
+from theory.laws.steps import DerivationStep
 
 Whose = Literal["statement", "law"]
 SUPPORTED, REFUTED, BY_CONDITION = Verdict.SUPPORTED, Verdict.REFUTED, Verdict.BY_CONDITION

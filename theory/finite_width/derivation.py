@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 import sympy
 
-from theory.laws.asymptotics import plain
-from theory.laws.derivation import DerivationStep
+from theory.laws.steps import DerivationStep, formula
 from theory.spectrum.derivation import A, B, spread, step_variance
 
-R, c, d, m = sympy.symbols("R c d m", positive=True)
-"""Slope ratio; hidden width over width; width; number of blocks."""
+R, c = sympy.symbols("R c", positive=True)
+"""Slope ratio; hidden width over width."""
 
 
 @dataclass(frozen=True)
@@ -94,15 +93,15 @@ def one_constant(name: str) -> list[DerivationStep]:
             "of normalised laws add: 1 for a square Gaussian matrix, R − 1 for the slopes (over c in a hidden layer c "
             "times as wide). "
             f"F = {kind.name}.",
-            *_equation("V_F", kind.free),
+            *formula("V_F", kind.free),
         ),
         DerivationStep(
             "One constant: direct path and branch",
             "First order of the free sum a·1 + b·J_F; A = a², B = b²κ². For several sublayers or blocks V adds up, as "
             "S-transforms multiply.",
-            *_equation("V", step_variance().subs(spread, sympy.Symbol("V_F"))),
+            *formula("V", step_variance().subs(spread, sympy.Symbol("V_F"))),
         ),
-        DerivationStep("One constant: V of the block", "The two together.", *_equation("V", free)),
+        DerivationStep("One constant: V of the block", "The two together.", *formula("V", free)),
         DerivationStep(
             "One constant: worst case", "Edge of the product of m blocks (Kargin 2008).", r"\Lambda(m)/m \to e\,V", "Λ(m)/m → e·V"
         ),
@@ -113,24 +112,20 @@ def one_constant(name: str) -> list[DerivationStep]:
             "lengths and slopes coupled, the part of h along u that h·y = 0 removes, and the part that W given u hands "
             "back take the rest off. "
             "The same V, compared as expressions. LayerNorm acts in d − 1 directions, which changes nothing at this order.",
-            *_equation(r"d\,(E G(1) - 1)", mean, "d·(E G(1) − 1)"),
+            *formula(r"d\,(E G(1) - 1)", mean, "d·(E G(1) − 1)"),
         ),
         DerivationStep(
             "One constant: scatter",
             "log|g|² changes by log|h + Jᵀh|² − log r². Given the forward pass the two scatter independently but for "
             "hidden units that "
             "are on for both. Exactly 4V; blocks add up to a log-normal law (Hanin & Nica 2019).",
-            *_equation(r"d\,\mathrm{Var}\log G(1)", spread_of_log, "d·Var log G(1)"),
+            *formula(r"d\,\mathrm{Var}\log G(1)", spread_of_log, "d·Var log G(1)"),
         ),
         DerivationStep(
             f"One constant: {name}",
             "At unit gain A = 1 and B = s². Only a homogeneous F has all three: for GELU or tanh h·Ja and h·u differ, "
             "χ ≠ 1, and excess and "
             "scatter follow their own sums (the numeric recursion has them), while e·V stays.",
-            *_equation("V", special),
+            *formula("V", special),
         ),
     ]
-
-
-def _equation(left: str, right: sympy.Expr, text: str | None = None) -> tuple[str, str]:
-    return f"{left} = {sympy.latex(right)}", f"{text or left} = {plain(right)}"

@@ -17,9 +17,10 @@ import sympy
 from theory.algebra import Variant
 from theory.laws.asymptotics import plain
 from theory.laws.closed import depth, layer
-from theory.laws.derivation import DerivationStep, derivation
+from theory.laws.derivation import derivation
 from theory.laws.law import Law, derive
 from theory.laws.recursion import NoClosedForm, q
+from theory.laws.steps import DerivationStep, formula
 
 matrices = sympy.Symbol("M", positive=True, integer=True)
 """Weight matrices of one sublayer."""
@@ -117,22 +118,27 @@ def sensitivity_steps(variant: Variant, sublayers: int = 1) -> list[DerivationSt
             "One matrix",
             "A homogeneous F scales with each of its M matrices, so W + δ·W̃ moves F by δ²E|F|² in square, independently of the "
             "others; the block hands this on to its own output.",
-            *_equation(r"\frac1{d\,\delta^2} E|\delta x_l|^2", "E|δx_l|²/(d δ²)", matrices * found.law.steps[0].response),
+            *formula(r"\frac1{d\,\delta^2} E|\delta x_l|^2", matrices * found.law.steps[0].response, "E|δx_l|²/(d δ²)"),
         )
         if sublayers == 1
         else DerivationStep("Each matrix", "Every sublayer moves its own output; the later ones hand this on with their gain χ."),
         DerivationStep(
             "One block",
             "Times the squared gradient at layer l: E|δy|² = Σ_W Var(W) E‖∂(v·y)/∂W‖_F² for an isotropic unit gradient v.",
-            *_equation(share, f"block l's part of {text}", found.term),
+            *formula(share, found.term, f"block l's part of {text}"),
         ),
-        DerivationStep("Sum", "Over blocks l + 1 … L, by partial fractions.", *_equation(left, text, found.total)),
+        DerivationStep(
+            "Sum",
+            "Over blocks l + 1 … L, by partial fractions.",
+            f"{left} = {printed(found.total)}",
+            f"{text} = {plain(found.total)}",
+        ),
         DerivationStep("Proof", "S(L) = 0 and S(l) − S(l+1) = the summand, exactly, with ψ(x+1) = ψ(x) + 1/x (DLMF 5.5.2)."),
         DerivationStep("Class of the sensitivity", growth),
     ]
 
 
-def _equation(left: str, text: str, right: sympy.Expr) -> tuple[str, str]:
-    psi = sympy.Function(r"\\psi")
-    shown = right.replace(sympy.polygamma, lambda _, x: psi(x))
-    return f"{left} = {sympy.latex(shown)}", f"{text} = {plain(right)}"
+def printed(total: sympy.Expr) -> str:
+    """LaTeX of a sum, with the digamma function by its letter."""
+    psi = sympy.Function(r"\psi")
+    return str(sympy.latex(total.replace(sympy.polygamma, lambda _, x: psi(x))))

@@ -11,9 +11,9 @@ import sympy
 from theory.algebra import Variant
 from theory.laws.asymptotics import plain
 from theory.laws.closed import layer
-from theory.laws.derivation import DerivationStep
 from theory.laws.law import Law, closed_form, q0
 from theory.laws.recursion import NoClosedForm, q
+from theory.laws.steps import DerivationStep
 from theory.sublayers import SublayerMaps, TokenWise
 
 A, B, psi, t, w = sympy.symbols("A B psi t w", positive=True)

@@ -12,7 +12,7 @@ import sympy
 
 from theory.errors import InvalidInput
 from theory.laws.asymptotics import plain
-from theory.laws.derivation import DerivationStep
+from theory.laws.steps import DerivationStep, formula
 
 blocks, sublayers = sympy.symbols("L S", positive=True, integer=True)
 alpha, beta = sympy.symbols("alpha beta", positive=True)
@@ -117,29 +117,29 @@ def _steps(
             "One sublayer",
             "A matrix's kernel is the other matrix's variance times s₁², and the norm divides the gradient by α² + β⁴s₁². "
             "Homogeneous sublayers hand it on with χ = (α² + κ²)/(α² + s²) = 1.",
-            *_equation(r"\theta", sublayer_update(), "θ"),
+            *formula(r"\theta", sublayer_update(), "θ"),
         ),
         DerivationStep(
             "Bound",
             "S·L sublayers add coherently. To leading order (α² ≫ β⁴) the sum is S·L·2β²s₁²/α²; keeping it at c·s₁² "
             "fixes the ratio and nothing else.",
-            *_equation(r"\beta^2/\alpha^2", ratio, "β²/α²"),
+            *formula(r"\beta^2/\alpha^2", ratio, "β²/α²"),
         ),
         DerivationStep(
             "Balanced split",
             "α is free along the family; 2β² = 1/α² lets the branch's matrices lose what the stream gains.",
-            *_equation(r"\alpha", found_alpha, "α"),
+            *formula(r"\alpha", found_alpha, "α"),
         ),
         DerivationStep(
             f"Constants for S = {per_block}, c = {plain(level)}",
             "S = 2 is the paper's encoder, S = 3 its decoder.",
-            *_equation(r"\beta", found_beta, "β"),
+            *formula(r"\beta", found_beta, "β"),
         ),
         DerivationStep(
             "Check",
             "At these constants S·L·θ is a rational function of √L whose limit is finite; the singular values' spread adds "
             "Σ V ∝ SLβ⁴/α² ∝ L^(−1/2) → 0.",
-            *_equation(r"\lim_{L\to\infty} S L\,\theta", update_limit(per_block, level), "lim S·L·θ"),
+            *formula(r"\lim_{L\to\infty} S L\,\theta", update_limit(per_block, level), "lim S·L·θ"),
         ),
         DerivationStep(
             "The step that the paper drops",
@@ -147,16 +147,12 @@ def _steps(
             "equation (8). At its own constants the product of these factors over the 2L sublayers of an encoder grows with "
             "depth; in a wide network path and branch are uncorrelated, the factor is √((α² + κ²)/(α² + s²)) = 1, and the step "
             "is not needed.",
-            *_equation(r"\log \textstyle\prod (\alpha+\beta^2)/\sqrt{\alpha^2+\beta^4}", coherent_factor(2), "log ∏"),
+            *formula(r"\log \textstyle\prod (\alpha+\beta^2)/\sqrt{\alpha^2+\beta^4}", coherent_factor(2), "log ∏"),
         ),
         DerivationStep(
             "Adam",
             "A sign step moves a matrix's output by its own size, so a sublayer's part falls as β/α instead of β²/α²: at these "
             "constants the sum over S·L sublayers still grows as the root of the depth.",
-            *_equation(r"S L\,\beta/\alpha", left_by_adam, "S·L·β/α"),
+            *formula(r"S L\,\beta/\alpha", left_by_adam, "S·L·β/α"),
         ),
     ]
-
-
-def _equation(left: str, right: sympy.Expr, text: str) -> tuple[str, str]:
-    return f"{left} = {sympy.latex(right)}", f"{text} = {plain(right)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import sympy
 
 from empirical.estimands import log_increments, log_proportion
 from empirical.verdicts import Band
@@ -13,7 +12,7 @@ from tests.claims.figures import across_layers, against_depth
 from tests.claims.summaries import GROWTH, Summary, along_layers
 from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import ISOTROPIC, LIU, REVIEW
-from theory.laws.sensitivity import sensitivity, sensitivity_steps
+from theory.laws.sensitivity import printed, sensitivity, sensitivity_steps
 from theory.variants import load
 
 SENSITIVITY = "output-sensitivity"
@@ -22,9 +21,7 @@ _ALL_BUT_OUTPUT = slice(0, -1)
 
 
 def _law(variant: str, text: str) -> dict[str, str]:
-    total = sensitivity(load(variant)).total
-    psi = sympy.Function(r"\psi")
-    shown = sympy.latex(total.replace(sympy.polygamma, lambda _, x: psi(x)))
+    shown = printed(sensitivity(load(variant)).total)
     return {"latex": rf"\frac1{{d\,\delta^2}} E|\delta y|^2 = {shown}", "text": text}
 
 
