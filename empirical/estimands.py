@@ -94,8 +94,7 @@ def log_increments(cells: Depths, quantity: str, row: int) -> Statistic:
     """
 
     def statistic(means: Means) -> Array:
-        start, middle, end = (means[cell][quantity][..., row, None] for _, cell in cells[-3:])
-        return np.log((end - middle) / (middle - start))
+        return _last_increment([means[cell][quantity][..., row, None] for _, cell in cells[-3:]])
 
     return statistic
 
@@ -211,8 +210,7 @@ def log_scatter_increments(cells: Depths, places: Sequence[int]) -> Statistic:
 
     def statistic(means: Means) -> Array:
         last = zip(cells[-3:], places, strict=True)
-        start, middle, end = (_scatter(means[cell])[..., place, None] for (_, cell), place in last)
-        return np.log((end - middle) / (middle - start))
+        return _last_increment([_scatter(means[cell])[..., place, None] for (_, cell), place in last])
 
     return statistic
 
@@ -243,9 +241,19 @@ def log_slope_of_ratio(cell: str, above: str, below: str, correction: Array, x: 
     return statistic
 
 
+def minus(statistic: Statistic, constant: float) -> Statistic:
+    """A statistic less a constant: on logarithms, over a factor."""
+    return lambda means: statistic(means) - constant
+
+
 def count_positive(cell: str, quantity: str) -> Statistic:
     """Number of rows whose mean is not exactly zero."""
     return lambda means: (means[cell][quantity] > 0).sum(axis=-1)[..., None].astype(float)
+
+
+def _last_increment(values: Sequence[Array]) -> Array:
+    start, middle, end = values
+    return np.log((end - middle) / (middle - start))
 
 
 def _over_depths(means: Means, cells: Depths, quantity: str, row: int) -> Array:

@@ -127,7 +127,7 @@ class RandomLinear:
         if self.engine == "dense":
             weights = self._drawn(fan_in, fan_out, std=std, uniform=uniform)
         else:
-            weights = self.draws.normal("weights", tokens, fan_out, std=std, dtype=_at_least_float(x))
+            weights = self.draws.normal("weights", tokens, fan_out, std=std, dtype=at_least_float(x))
         self.tape.weights[key] = _record(weights, variance, fan_in, uniform)
         if self.keep:
             self.matrices[key] = weights
@@ -150,13 +150,14 @@ def _record(weights: Tensor, variance: float, fan_in: int, uniform: bool) -> Wei
     return WeightRecord(variance, fan_in, weights.numel(), mean_square, tuple(weights[0, 0, :4].tolist()), uniform)
 
 
-def _at_least_float(x: Tensor) -> torch.dtype:
+def at_least_float(x: Tensor) -> torch.dtype:
+    """The dtype of ``x``, float32 where it is narrower."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
 def _squared_frobenius(x: Tensor, delta: Tensor) -> Tensor:
     """‖XᵀΔ‖_F² = Σ_ij (x_i·x_j)(δ_i·δ_j), without forming the fan_in × fan_out gradient; shape (members,)."""
-    x, delta = x.to(_at_least_float(x)), delta.to(_at_least_float(delta))
+    x, delta = x.to(at_least_float(x)), delta.to(at_least_float(delta))
     return ((x @ x.mT) * (delta @ delta.mT)).sum(dim=(1, 2))
 
 

@@ -29,7 +29,7 @@ class Cell:
 
     Args:
         configuration: the network.
-        source: ``isotropic`` or ``text``.
+        source: ``isotropic``, ``text`` or ``coherent:COSINE`` (see `empirical.sources`).
         engine: ``dense`` or ``matrix-free`` (the same distribution, see `empirical.layers`).
         dtype: ``float64``, ``float32`` or ``bfloat16``.
         seed: base seed; member m of the ensemble is drawn from (seed, m).
@@ -52,7 +52,7 @@ class Cell:
             raise InvalidInput(f"unknown dtype {self.dtype!r}: use one of {', '.join(DTYPES)}")
         if self.seed < 0:
             raise InvalidInput(f"seed is {self.seed}: it must be 0 or more")
-        dense = [name for name in self.extra if quantity(name).name and PROBES[name].needs_weights]
+        dense = [name for name in self.extra if PROBES[quantity(name).name].needs_weights]
         if dense and self.engine != "dense":
             raise InvalidInput(f"{dense[0]} needs the weights themselves: use --engine dense")
 

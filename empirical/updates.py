@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import torch
 
-from empirical.probes.base import Observation, by_layer, wide
+from empirical.probes.base import Observation, above_each_layer, wide
 
 Tensor = torch.Tensor
 Projection = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -37,8 +37,9 @@ def squared_update(seen: Observation, projection: Projection) -> Tensor:
     total = torch.zeros(members, depth + 1, dtype=torch.float64, device=seen.network.output.device)
     for direction in seen.directions:
         assert direction.factors is not None
-        blocks = [torch.zeros_like(total[:, 0])] * (depth + 1)
-        for key, (x, delta) in seen.tape.factors.items():
-            blocks[key[0] - 1] = blocks[key[0] - 1] + projection(wide(x), wide(delta), wide(direction.factors[key][1]))
-        total += by_layer(blocks).flip(1).cumsum(1).flip(1).square()
+        probes = direction.factors
+        parts = (
+            (key[0], projection(wide(x), wide(delta), wide(probes[key][1]))) for key, (x, delta) in seen.tape.factors.items()
+        )
+        total += above_each_layer(depth, parts).square()
     return total / (len(seen.directions) * tokens * width)

@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
-from theory.finite_width.variance import path_gains, pre_activation, singular_variance
+from theory.finite_width.variance import path_gains, singular_variance
 from theory.laws.law import derive
 from theory.moments import ACTIVATIONS
 from theory.prediction import profile
@@ -197,7 +197,7 @@ def test_the_symbolic_variance_is_the_numeric_one() -> None:
     configuration = Configuration(registry()["post-rmsnorm"], ("gelu",), 1)
     ((step,),) = profile(configuration, 1).blocks
     direct, branch = path_gains(step)
-    spread = step.maps.spread(pre_activation(step), 1)
+    spread = step.maps.spread(step.pre_activation, 1)
     value = derivation.step_variance().subs({derivation.A: direct, derivation.B: branch, derivation.spread: spread - 1})
     assert float(value) == pytest.approx(singular_variance(configuration, step), rel=1e-12)
 

@@ -91,9 +91,3 @@ class Quantity:
 def mean_square(moments: Moments) -> float:
     """Second moment of the stream x, averaged over tokens."""
     return float(np.diagonal(moments["x", "x"]).mean())
-
-
-def mean_cosine(cosine: Array) -> float:
-    """Mean over pairs of different tokens."""
-    count = len(cosine)
-    return float((cosine.sum() - np.trace(cosine)) / (count * (count - 1)))

@@ -14,9 +14,10 @@ from theory.boundary import Boundary
 from theory.configuration import Configuration
 from theory.finite_width.gradients import Memory, backward, output_factor
 from theory.finite_width.lengths import Lengths
-from theory.finite_width.paths import paths, sublayer_node
+from theory.finite_width.paths import paths, shape, sublayer_node
+from theory.pairs import cosines
 from theory.propagation import Backward, Tokens, Walk
-from theory.sublayers import Applied, SublayerMaps, Surroundings, Weights
+from theory.sublayers import Applied, Fluctuations, SublayerMaps, Surroundings, Weights
 
 Array = np.ndarray
 Moments = dict[tuple[str, str], Array]
@@ -49,6 +50,11 @@ class SublayerStep:
         """Second moments of the sublayer's argument."""
         return self.walk.moments[sublayer_node(self.walk.targets).argument]
 
+    @property
+    def pre_activation(self) -> float:
+        """Second moment of what the sublayer's first matrix makes of its argument, mean over tokens."""
+        return self.maps.pre_activation(self.entering, self.weights)
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -69,7 +75,7 @@ class Profile:
         """Mean cosines between the tokens of the stream x, at layers 0..L."""
         moments = [layer["x", "x"] for layer in self.forward]
         if self.lengths is None:
-            return [cosine_of(moment) for moment in moments]
+            return [cosines(moment) for moment in moments]
         return [lengths.normalised(moment) for lengths, moment in zip(self.lengths, moments, strict=True)]
 
 
@@ -185,7 +191,8 @@ class _Stack:
             return after.normalised(step.moments[node.argument])
 
         variant = self.configuration.variant
-        fixed = not self.finite or _fixed(variant.steps, lengths)
+        # Whether every token that enters the sublayer has been divided by a norm.
+        fixed = not self.finite or shape(variant.steps).normalised or not lengths.squares.any()
         step = Walk(variant.steps, state, Tokens(), self._coefficients(layer), sublayer, divided if self.finite else None)
         if self.finite and len(scatter) == 1:
             scatter.append(self._after(index, step, applications[0], lengths))
@@ -220,11 +227,10 @@ class _Stack:
     def _after(self, index: int, step: Walk, applied: Applied, lengths: Lengths) -> Lengths:
         return lengths.after(paths(step), applied, self._fluctuations(index, step), self.configuration.width)
 
-    def _fluctuations(self, index: int, step: Walk) -> Any:
+    def _fluctuations(self, index: int, step: Walk) -> Fluctuations:
         maps, weights = self.configuration.maps[index], self.weights[index]
-        entering = np.diagonal(step.moments[sublayer_node(step.targets).argument])
-        first = weights.applied(maps.matrices[0].name, entering)
-        return maps.fluctuations(float(first.mean()), self.configuration.expansion)
+        variance = maps.pre_activation(step.moments[sublayer_node(step.targets).argument], weights)
+        return maps.fluctuations(variance, self.configuration.expansion)
 
     def _around(self, fixed_lengths: bool, lengths: Lengths) -> Surroundings:
         c = self.configuration
@@ -235,12 +241,6 @@ class _Stack:
         return lambda formula: self.configuration.variant.coefficient(formula, self.configuration.depth, layer)
 
 
-def _fixed(steps: Any, lengths: Lengths) -> bool:
-    """Whether every token that enters the sublayer has been divided by a norm."""
-    argument = sublayer_node(steps).argument
-    return isinstance(argument, Norm) or not lengths.squares.any()
-
-
 def _own_variance(lengths: Lengths, stream: Moments) -> Array:
     """Relative variance of each token's squared length."""
     return np.diagonal(lengths.relative(stream["x", "x"]))
@@ -248,9 +248,3 @@ def _own_variance(lengths: Lengths, stream: Moments) -> Array:
 
 def _no_sublayer(*moments: Array) -> Array:
     raise AssertionError("a read-out holds no sublayer")
-
-
-def cosine_of(moments: Array) -> Array:
-    """M_ij / √(M_ii M_jj)."""
-    root = np.sqrt(np.diagonal(moments))
-    return moments / np.multiply.outer(root, root)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -84,3 +84,12 @@ def mean_cosine(x: Tensor) -> Tensor:
 def by_layer(values: list[Tensor]) -> Tensor:
     """(members,) tensors as (members, rows)."""
     return torch.stack(values, dim=1)
+
+
+def above_each_layer(depth: int, blocks: Iterable[tuple[int, Tensor]]) -> Tensor:
+    """Sums over the blocks l + 1 … L at layers l = 0..L, (members, depth + 1), from (block, (members,)) parts in any order."""
+    parts = list(blocks)
+    rows = parts[0][1].new_zeros(len(parts[0][1]), depth + 1)
+    for block, part in parts:
+        rows[:, block - 1] += part
+    return rows.flip(1).cumsum(1).flip(1)

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from empirical.jacobians import Jacobians
 from empirical.lanczos import largest_eigenvalue
-from empirical.layers import KnownLinear
+from empirical.layers import KnownLinear, at_least_float
 from empirical.probes.base import Observation, Probe
 
 _BYTES = 300_000_000
@@ -33,9 +33,9 @@ def _portion(seen: Observation, start: int, count: int, first: int, last: int) -
     iteration starts from the gradients, which hold every direction in which the Jacobian is large.
     """
     own = slice(start, start + count)
-    linear = KnownLinear(*({key: _at_least_float(x[own]) for key, x in known.items()} for known in (seen.matrices, seen.shifts)))
-    streams = [{name: _at_least_float(x[own]) for name, x in layer.items()} for layer in seen.network.streams]
-    gradients = torch.stack([_at_least_float(g[own]) for g in seen.gradients[first : last + 1]], dim=1)
+    linear = KnownLinear(*({key: _fixed(x[own]) for key, x in known.items()} for known in (seen.matrices, seen.shifts)))
+    streams = [{name: _fixed(x[own]) for name, x in layer.items()} for layer in seen.network.streams]
+    gradients = torch.stack([_fixed(g[own]) for g in seen.gradients[first : last + 1]], dim=1)
     vectors = gradients if seen.configuration.tokenwise else gradients.flatten(2)
     with torch.enable_grad():
         jacobians = Jacobians(seen.configuration, streams, linear, first, last)
@@ -47,8 +47,8 @@ def _portion(seen: Observation, start: int, count: int, first: int, last: int) -
     return found.mean(dim=2) if seen.configuration.tokenwise else found
 
 
-def _at_least_float(x: Tensor) -> Tensor:
-    return x.detach().to(torch.promote_types(x.dtype, torch.float32))
+def _fixed(x: Tensor) -> Tensor:
+    return x.detach().to(at_least_float(x))
 
 
 PROBE = Probe("operator-norm", _read, matrices=True)

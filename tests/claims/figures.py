@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from empirical.estimands import log_scatter_relative
-from empirical.statistics import Statistic, estimate, mean_interval
+from empirical.statistics import estimate, mean_interval
 from tests.claims.sweeps import Sweep
 from theory.quantities import quantity
 
@@ -41,6 +41,20 @@ def against_depth(
         "yscale": "log",
         "series": [series for sweep in sweeps for series in _over_depth(sweep, values, name, row, power)] + _statements(lines),
     }
+
+
+def input_against_depth(sweeps: Sequence[Sweep], name: str, statement: str) -> Figure:
+    """Post-LN's gradient norm at the input over the output's, against a statement that it is L + 1."""
+    depths = list(sweeps[0].depths)
+    return against_depth(
+        "Post-LN: gradient norm at the input against depth",
+        "norm at l = 0 over norm at the output",
+        sweeps,
+        name,
+        0,
+        0.5,
+        lines=[(statement, depths, [depth + 1 for depth in depths])],
+    )
 
 
 def across_layers(
@@ -102,11 +116,6 @@ def scatter_across_layers(title: str, sweeps: Iterable[Sweep]) -> Figure:
         "yscale": "log",
         "series": [series for sweep in sweeps for series in _scatter(sweep, values)],
     }
-
-
-def minus(statistic: Statistic, constant: float) -> Statistic:
-    """A statistic less a constant: on logarithms, over a factor."""
-    return lambda means: statistic(means) - constant
 
 
 def _scatter(sweep: Sweep, values: Values) -> list[dict[str, Any]]:

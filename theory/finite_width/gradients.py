@@ -9,6 +9,7 @@ import numpy as np
 from theory.algebra import Norm, walk
 from theory.finite_width.lengths import fresh
 from theory.finite_width.paths import Paths, paths
+from theory.pairs import cosines
 from theory.propagation import Backward, Walk
 from theory.sublayers.base import Applied, Fluctuations
 
@@ -133,8 +134,7 @@ def _through_branch(applied: Applied, gradient: Array) -> tuple[Array, Array]:
 
 def _directions(moments: Array) -> Array:
     """How often two tokens' gradients lose a direction when each loses its own token's: 2 − c², once where they are one."""
-    root = np.sqrt(np.diagonal(moments))
-    return 2 - (moments / np.multiply.outer(root, root)) ** 2
+    return 2 - cosines(moments) ** 2
 
 
 def _mean(of_token: Array) -> Array:

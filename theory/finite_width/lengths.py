@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from theory.finite_width.paths import Paths
+from theory.pairs import mean_between
 from theory.sublayers.base import Applied, Fluctuations
 
 Array = np.ndarray
@@ -114,8 +115,7 @@ def _linear_share(step: Paths, applied: Applied) -> float:
     differences = _difference(step.branch)
     if applied.pattern is not None or differences == 0:
         return 0.0
-    kernel, count = applied.backward(np.ones_like(step.branch)), len(step.branch)
-    slope = float(kernel.sum() - np.trace(kernel)) / (count * (count - 1))
+    slope = mean_between(applied.backward(np.ones_like(step.branch)))
     entering = (
         _difference(step.stream) / float(np.diagonal(step.stream).mean()) if step.of.normalised else _difference(step.stream)
     )

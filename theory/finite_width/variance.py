@@ -23,16 +23,11 @@ def path_gains(step: SublayerStep) -> tuple[float, float]:
     return direct, float(np.mean(coefficient)) ** 2 * square(gram[source, source]) / square(gram[("∂", "x"), ("∂", "x")])
 
 
-def pre_activation(step: SublayerStep) -> float:
-    """Second moment of what the sublayer's first matrix makes of its argument."""
-    return float(step.weights.applied(step.maps.matrices[0].name, np.diagonal(step.entering)).mean())
-
-
 def singular_variance(configuration: Configuration, step: SublayerStep) -> float:
     """V of a single-stream step: (2AB + B²(spread − 1))/(A + B)², A and B the two paths' squared gains.
 
     For attention it is V where tokens are alike, when W_O W_V is all that is left of it, acting on what they share.
     """
     direct, branch = path_gains(step)
-    spread = step.maps.spread(pre_activation(step), configuration.expansion)
+    spread = step.maps.spread(step.pre_activation, configuration.expansion)
     return (2 * direct * branch + branch**2 * (spread - 1)) / (direct + branch) ** 2

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.polynomial import polynomial
 
 from theory.errors import InvalidInput
-from theory.finite_width.variance import path_gains, pre_activation, singular_variance
+from theory.finite_width.variance import path_gains, singular_variance
 from theory.prediction import Profile, mean_square
 from theory.spectrum.step import StepLaws
 from theory.sublayers.base import Factor
@@ -110,7 +110,7 @@ def _laws(profile: Profile) -> StepLaws:
     gains = np.array([path_gains(step) for step in steps])
     factors: list[Factor] = []
     for step in steps:
-        factor = step.maps.factor(pre_activation(step), configuration.expansion)
+        factor = step.maps.factor(step.pre_activation, configuration.expansion)
         assert factor is not None
         factors.append(factor)
     return StepLaws(gains[:, 0], gains[:, 1], factors)

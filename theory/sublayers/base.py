@@ -155,6 +155,10 @@ class SublayerMaps(ABC):
     def apply(self, moments: Array, weights: Weights, around: Surroundings) -> Applied:
         """The maps at tokens of second moments ``moments``, (tokens, tokens)."""
 
+    def pre_activation(self, moments: Array, weights: Weights) -> float:
+        """Second moment of what the first matrix makes of tokens of second moments ``moments``, mean over tokens."""
+        return float(weights.applied(self.matrices[0].name, np.diagonal(moments)).mean())
+
     @abstractmethod
     def fluctuations(self, variance: float, expansion: int) -> Fluctuations:
         """The sublayer's terms of order 1/width.

@@ -10,6 +10,7 @@ import sympy
 
 from theory.moments import Activation, activation, slope_kernel, value_kernel
 from theory.moments import q as variance
+from theory.pairs import lengths
 from theory.spectrum.slopes import LogTransform, slope_transform
 from theory.sublayers.base import Applied, Array, Factor, Fluctuations, Matrix, Role, SublayerMaps, Surroundings, Weights
 
@@ -96,8 +97,7 @@ class AppliedTokenWise(Applied):
 
     def __init__(self, maps: TokenWise, moments: Array, weights: Weights, around: Surroundings) -> None:
         self._maps, self._moments, self._weights = maps, moments, weights
-        root = np.sqrt(np.diagonal(moments))
-        length = np.multiply.outer(root, root)
+        length = lengths(moments)
         apart = 0.0 if around.freedom is None else 1 / np.sqrt(around.freedom)
         scatter = apart * (length - moments**2 / length) * (1 - np.eye(len(moments)))
         sides = (moments + scatter, moments - scatter) if apart and len(moments) > 1 else (moments,)

@@ -18,6 +18,7 @@ import numpy as np
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
 from theory.moments import Activation, slope_kernel, squared_slope_kernel
+from theory.pairs import cosines
 from theory.stack import Profile, SublayerStep
 from theory.sublayers import AppliedTokenWise, TokenWise
 
@@ -99,7 +100,7 @@ def _overlap(maps: TokenWise, variances: Mapping[str, float], moments: Array, st
     """V_ij from the paths' gains; the cross term of the two paths counts twice, R-diagonality removes the odd ones."""
     first = variances[maps.matrices[0].name] * moments
     of_slopes = slopes_overlap(maps.activation, first)
-    correlation = _normalised(slope_kernel(maps.activation, first))
+    correlation = cosines(slope_kernel(maps.activation, first))
     fourth = 1 + correlation**2 + of_slopes / e if len(maps.matrices) == 2 else 1 + of_slopes
     (a, b), own = (np.diagonal(straight), np.diagonal(branch)), np.diagonal(straight + branch)
     mixed = np.multiply.outer(a, a) + np.multiply.outer(a, b) + np.multiply.outer(b, a) + np.multiply.outer(b, b) * fourth
@@ -110,8 +111,3 @@ def slopes_overlap(activation: Activation, moments: Array) -> Array:
     """E φ'(u_i)²φ'(u_j)² / (E φ'(u_i)² E φ'(u_j)²)."""
     squares = np.diagonal(slope_kernel(activation, moments))
     return squared_slope_kernel(activation, moments) / np.multiply.outer(squares, squares)
-
-
-def _normalised(kernel: Array) -> Array:
-    root = np.sqrt(np.diagonal(kernel))
-    return kernel / np.multiply.outer(root, root)

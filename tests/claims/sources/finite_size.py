@@ -14,12 +14,13 @@ from empirical.estimands import (
     log_scatter_per_block,
     log_scatter_ratio,
     log_scatter_relative,
+    minus,
     slope_across_widths,
 )
 from empirical.statistics import Statistic, estimate
 from empirical.verdicts import Band
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, Whose, claim
-from tests.claims.figures import LEVEL, Figure, Values, minus, scatter_across_layers
+from tests.claims.figures import LEVEL, Figure, Values, scatter_across_layers
 from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import ISOTROPIC
 from theory.finite_width.derivation import one_constant

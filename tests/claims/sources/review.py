@@ -10,7 +10,7 @@ from empirical.estimands import excess_exponent, local_exponents, log_reading, l
 from empirical.verdicts import Band
 from tests.claims.checks import exponent_in_depth, extrapolates, follows_law, follows_prediction, lower, ratio_of_rows, upper
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
-from tests.claims.figures import across_layers, against_depth
+from tests.claims.figures import across_layers, against_depth, input_against_depth
 from tests.claims.laws import collapsed_gradient_law, gradient_law, relative_gradient_law, step_law, stream_law
 from tests.claims.summaries import GROWTH, Summary, along_layers, excess_over_depths
 from tests.claims.sweeps import Sweep, cells_of, transformer
@@ -53,7 +53,6 @@ def post_ln_growth_typical(profile: Profile) -> Claim:
         "statement",
         REFUTED,
     )
-    depths = list(profile.depths)
     reading = "typical growth"
     return Claim(
         id="post-ln-growth-typical",
@@ -75,15 +74,7 @@ def post_ln_growth_typical(profile: Profile) -> Claim:
         assumptions=ISOTROPIC,
         derived=("post-ln", "gelu"),
         figures=(
-            against_depth(
-                "Post-LN: gradient norm at the input against depth",
-                "norm at l = 0 over norm at the output",
-                sweeps,
-                GRADIENT,
-                0,
-                0.5,
-                lines=[("statement: L − l + 1", depths, [depth + 1 for depth in depths])],
-            ),
+            input_against_depth(sweeps, GRADIENT, "statement: L − l + 1"),
             across_layers(
                 "Post-LN with attention: squared gradient across the layers",
                 "squared gradient over the output's",

@@ -8,7 +8,7 @@ from empirical.estimands import log_over_bound, slope_on
 from empirical.verdicts import Band
 from tests.claims.checks import upper
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
-from tests.claims.figures import against_depth
+from tests.claims.figures import input_against_depth
 from tests.claims.laws import relative_gradient_law
 from tests.claims.summaries import GROWTH, Summary, along_layers
 from tests.claims.sweeps import Sweep, cells_of
@@ -79,7 +79,7 @@ def post_ln_growth_bound(profile: Profile) -> Claim:
         Sweep("post-ln", "tanh", profile.depths, profile.seed),
         Sweep("post-ln", "tanh", profile.depths, profile.seed, gain=4.0),
     ]
-    sweeps, depths = [*flat, *growing], list(profile.depths)
+    sweeps = [*flat, *growing]
     return Claim(
         id="post-ln-growth-bound",
         group="gradients",
@@ -107,15 +107,5 @@ def post_ln_growth_bound(profile: Profile) -> Claim:
         assumptions=ISOTROPIC,
         derived=("post-ln", "tanh"),
         steps=crossing().steps,
-        figures=(
-            against_depth(
-                "Post-LN: gradient norm at the input against depth",
-                "norm at l = 0 over norm at the output",
-                sweeps,
-                GRADIENT,
-                0,
-                0.5,
-                lines=[("statement: L + 1", depths, [depth + 1 for depth in depths])],
-            ),
-        ),
+        figures=(input_against_depth(sweeps, GRADIENT, "statement: L + 1"),),
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from empirical.estimands import log_relative_ratio, log_slope_of_ratio, slope_across_widths
+from empirical.estimands import log_relative_ratio, log_slope_of_ratio, minus, slope_across_widths
 from empirical.verdicts import Band
 from tests.claims.checks import RESOLUTION, follows_law
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
-from tests.claims.figures import across_layers, minus
+from tests.claims.figures import across_layers
 from tests.claims.laws import worst_case_law
 from tests.claims.summaries import GROWTH, Summary, along_layers
 from tests.claims.sweeps import Sweep, cells_of
