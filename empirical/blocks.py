@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 
 import torch
 
-from empirical.layers import Linear
+from empirical.layers import Linear, at_least_float
+from empirical.norms import normalise
 from empirical.sublayers import SublayerApplication
-from theory.algebra import Expression, Norm, Scale, Stream, Sublayer, Sum
+from theory.algebra import Expression, Matched, Norm, Pointwise, Position, Scale, Stream, Sublayer, Sum
 from theory.configuration import Configuration
 
 Tensor = torch.Tensor
+POINTWISE: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh}
 
 
 @dataclass
@@ -34,11 +36,13 @@ class Pass:
 
 
 def forward(configuration: Configuration, inputs: Tensor, linear: Linear) -> Pass:
-    """Run the stack on ``inputs`` (members, tokens, width); every stream starts as the input.
+    """Run the stack on embedded ``inputs`` (members, tokens, width).
 
     Each stream is a tensor of its own in the autograd graph, so that ∂𝓛/∂x_l can be asked for at every layer.
     """
-    result = Pass(streams=[{name: _own(inputs) for name in configuration.variant.streams}])
+    start, coefficient = Step({"e": inputs}, {}), _coefficients(configuration, configuration.position(1, 0))
+    entry = {name: _own(_value(node, start, _no_sublayer, coefficient)) for name, node in configuration.variant.start}
+    result = Pass(streams=[entry])
     for layer in range(1, configuration.depth + 1):
         streams: Mapping[str, Tensor] = result.streams[-1]
         for index in range(len(configuration.maps)):
@@ -55,31 +59,35 @@ def sublayer_step(configuration: Configuration, place: tuple[int, int], streams:
     layer, index = place
     sublayer = SublayerApplication(configuration, configuration.maps[index], place, linear)
     step = Step(streams, {})
-    coefficient = _coefficients(configuration, layer)
+    position = configuration.position(layer, index)
+    coefficient = _coefficients(configuration, position)
     # A view of its own for each stream: two streams may hold the same node, their gradients differ.
-    step.after = {name: _own(_value(node, step, sublayer, coefficient)) for name, node in configuration.variant.steps}
+    targets = configuration.variant.steps_at(position)
+    step.after = {name: _own(_value(node, step, sublayer, coefficient)) for name, node in targets}
     return step
 
 
 def read_out(configuration: Configuration, streams: Mapping[str, Tensor]) -> Tensor:
     """The network's output from its last streams."""
-    coefficient = _coefficients(configuration, configuration.depth)
+    coefficient = _coefficients(configuration, configuration.last_position)
     return _value(configuration.variant.read_out, Step(streams, {}), _no_sublayer, coefficient)
 
 
-def _coefficients(configuration: Configuration, layer: int) -> Callable[[Scale], float]:
-    return lambda node: configuration.variant.coefficient(node.coefficient, configuration.depth, layer)
+def _coefficients(configuration: Configuration, position: Position) -> Callable[[Scale], float]:
+    return lambda node: configuration.variant.coefficient(node.coefficient, position)
 
 
 def _own(x: Tensor) -> Tensor:
     return x.view_as(x)
 
 
-def _no_sublayer(_: Tensor) -> Tensor:
-    raise AssertionError("a read-out holds no sublayer")
+def _no_sublayer(*_: object) -> Tensor:
+    raise AssertionError("neither entry nor read-out holds a sublayer")
 
 
-def _value(node: Expression, step: Step, sublayer: Callable[[Tensor], Tensor], coefficient: Callable[[Scale], float]) -> Tensor:
+def _value(
+    node: Expression, step: Step, sublayer: Callable[[Tensor, Sublayer], Tensor], coefficient: Callable[[Scale], float]
+) -> Tensor:
     """Value of a node; equal nodes are computed once, so an update applies its sublayer once."""
     if node not in step.values:
         below = [_value(child, step, sublayer, coefficient) for child in node.children]
@@ -87,9 +95,14 @@ def _value(node: Expression, step: Step, sublayer: Callable[[Tensor], Tensor], c
             case Stream(name):
                 value = step.before[name]
             case Sublayer():
-                value = sublayer(below[0])
+                value = sublayer(below[0], node)
             case Norm(_, kind):
                 value = normalise(below[0], kind)
+            case Pointwise(_, function):
+                value = POINTWISE[function](below[0])
+            case Matched():
+                wanted, given = (_level(x.detach()) for x in reversed(below))
+                value = wanted / given * below[0]
             case Scale():
                 value = coefficient(node) * below[0]
             case Sum():
@@ -100,13 +113,6 @@ def _value(node: Expression, step: Step, sublayer: Callable[[Tensor], Tensor], c
     return step.values[node]
 
 
-def normalise(x: Tensor, kind: str) -> Tensor:
-    """LayerNorm or RMSNorm over the last axis, gain 1, bias 0, sums in at least float32.
-
-    There is no eps: without a residual the variance falls below any customary eps, which would then be measured
-    in place of the norm. A zero or non-finite result is the sanity gate's to report.
-    """
-    wide = x if x.dtype == torch.float64 else x.float()
-    if kind == "layer":
-        wide = wide - wide.mean(dim=-1, keepdim=True)
-    return (wide * wide.square().mean(dim=-1, keepdim=True).rsqrt()).to(x.dtype)
+def _level(x: Tensor) -> Tensor:
+    """Root mean square of each member's streams, to divide (members, …, tokens, width) by."""
+    return x.to(at_least_float(x)).square().flatten(1).mean(dim=1).sqrt().to(x.dtype).reshape(-1, *[1] * (x.dim() - 1))

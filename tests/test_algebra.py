@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sympy
 
-from theory.algebra import LN, RMS, F, L, Norm, Scale, Stream, Sum, Variant, l, to_latex, walk
+from theory.algebra import LN, RMS, F, L, Norm, Position, Scale, Stream, Sum, Variant, l, to_latex, walk
 from theory.errors import InvalidInput
 from theory.variants import load, registry
 
@@ -43,8 +43,8 @@ def test_deepnorms_constants_are_the_papers() -> None:
     """Wang et al. 2022, section 4.3, at 8 layers: α = 16^(1/4) = 2 and β = 64^(-1/4) = 1/√8."""
     variant = registry()["deepnorm"]
     ((symbol, _),) = variant.formulas
-    assert variant.coefficient(symbol, 8, 3) == pytest.approx(2.0, rel=1e-15)
-    assert variant.coefficient(variant.gain, 8, 3) == pytest.approx(8**-0.5, rel=1e-15)
+    assert variant.coefficient(symbol, Position(3, 8)) == pytest.approx(2.0, rel=1e-15)
+    assert variant.branch_gain(8) == pytest.approx(8**-0.5, rel=1e-15)
 
 
 def test_latex_of_nested_and_scaled_expressions() -> None:

@@ -12,7 +12,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from empirical.blocks import normalise
+from empirical.norms import normalise
 
 KINDS = ("layer", "rms")
 numbers = st.floats(-10, 10, allow_nan=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from theory.algebra import Variant
+from theory.algebra import Position, Variant
 from theory.errors import InvalidInput
 from theory.initialisations import Place, initialisation
 from theory.sublayers import Matrix, SublayerMaps, Weights, sublayer
@@ -61,6 +61,16 @@ class Configuration:
         """The block's sublayers."""
         return tuple(sublayer(name) for name in self.sublayers)
 
+    def position(self, layer: int, index: int) -> Position:
+        """Where sublayer ``index`` (from 0) of block ``layer`` stands."""
+        kind = "ffn" if self.maps[index].tokenwise else "attention"
+        return Position(layer, self.depth, index + 1, len(self.sublayers), kind)  # type: ignore[arg-type]
+
+    @property
+    def last_position(self) -> Position:
+        """The last sublayer's, where the read-out's coefficients are taken."""
+        return self.position(self.depth, len(self.sublayers) - 1)
+
     @property
     def matrix_names(self) -> tuple[str, ...]:
         """Labels of one block's weight matrices in order: ``attention.WQ``, …; ``relu(2).W1`` for a second relu."""
@@ -79,7 +89,7 @@ class Configuration:
     def weights(self, maps: SublayerMaps) -> Weights:
         """How the matrices of ``maps`` are drawn; the variant's initial gain scales the branch's, and no bias."""
         preset = initialisation(self.init)
-        scales = maps.scales(self.gain, self.variant.coefficient(self.variant.gain, self.depth, 1))
+        scales = maps.scales(self.gain, self.variant.branch_gain(self.depth))
         places = {matrix.name: self._place(matrix) for matrix in maps.matrices}
         biases = {name: preset.bias(place) for name, place in places.items()}
         return Weights(

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import sympy
 
-from theory.algebra import L, Norm, Scale, Stream, Sublayer, Sum, Variant
+from theory.algebra import L, Norm, Position, Scale, Stream, Sublayer, Sum, Variant
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
 from theory.laws.asymptotics import plain
@@ -64,7 +64,7 @@ def prescribe(network: Configuration, target: str, bound: sympy.Expr | int = 1, 
     formulas, freedom, steps = solve(network, bound, tolerance)
     variant = _with(network.variant, alpha, *formulas)
     names = "alpha", "beta"
-    values = [variant.coefficient(formula, network.depth, 1) for formula in formulas]
+    values = [variant.coefficient(formula, Position(1, network.depth)) for formula in formulas]
     return Prescription(
         variant,
         dict(zip(names, values, strict=True)),
@@ -83,7 +83,7 @@ def residual_scale(variant: Variant) -> sympy.Symbol:
         InvalidInput: it has another form, or no constant there; the message names one that has.
     """
     symbols = {symbol for symbol, _ in variant.formulas}
-    nodes = [node for _, node in variant.steps]
+    nodes = [node for case in variant.cases for _, node in case.steps]
     terms = nodes[0].argument.terms if isinstance(nodes[0], Norm) and isinstance(nodes[0].argument, Sum) else ()
     scales = [node for node in terms if isinstance(node, Scale) and node.argument == Stream("x") and node.coefficient in symbols]
     branches = [node for node in terms if isinstance(node, Sublayer)]

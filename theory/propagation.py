@@ -2,8 +2,9 @@
 
 At infinite width every node of an update is a *linear form* over independent sources: the streams that enter
 the step and the outputs of its sublayers (fresh zero-mean weights make those uncorrelated with all else). A norm
-is then a division by a deterministic root mean square. Backwards the same holds for gradients, with the gradients
-of the outgoing streams and each sublayer's J_Fᵀδ as sources. One walk serves sympy scalars (laws) and
+is then a division by a deterministic root mean square. A pointwise function φ of a Gaussian u is E[φ']·u and a rest that
+is uncorrelated with everything else (Bussgang 1952), a source of its own. Backwards the same holds for gradients, with the
+gradients of the outgoing streams and each sublayer's J_Fᵀδ as sources. One walk serves sympy scalars (laws) and
 token-by-token numpy matrices (predictions); a `Carrier` says which.
 """
 
@@ -16,7 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 import sympy
 
-from theory.algebra import Expression, Norm, Scale, Stream, Sublayer, Sum, walk
+from theory.algebra import Expression, Matched, Norm, Pointwise, Scale, Stream, Sublayer, Sum, walk
+from theory.moments import activation, mean_slope, slope_kernel, value_kernel
 
 Form = dict[Any, Any]
 """Source → coefficient."""
@@ -35,6 +37,12 @@ class Carrier(Protocol):
     def rms(self, moment: Any) -> Any:
         """Root mean square of each token."""
 
+    def level(self, moment: Any) -> Any:
+        """Root mean square over all tokens."""
+
+    def pointwise(self, function: str, moment: Any) -> tuple[Any, Any, Any]:
+        """Of a pointwise function of u with this second moment: E φ(u)φ(v), E φ'(u), E φ'(u)φ'(v)."""
+
     def tidy(self, moment: Any) -> Any:
         """A canonical form of a second moment."""
 
@@ -49,6 +57,12 @@ class Symbols:
 
     def rms(self, moment: Any) -> Any:
         return sympy.sqrt(moment)
+
+    def level(self, moment: Any) -> Any:
+        return sympy.sqrt(moment)
+
+    def pointwise(self, function: str, moment: Any) -> tuple[Any, Any, Any]:
+        raise NotImplementedError(f"{function} has no closed form here")
 
     def tidy(self, moment: Any) -> Any:
         return sympy.factor(sympy.cancel(sympy.together(moment)))
@@ -71,6 +85,14 @@ class Tokens:
     def rms(self, moment: Any) -> Any:
         return np.sqrt(np.diagonal(moment))
 
+    def level(self, moment: Any) -> Any:
+        return float(np.sqrt(np.diagonal(moment).mean()))
+
+    def pointwise(self, function: str, moment: Any) -> tuple[Any, Any, Any]:
+        phi = activation(function)
+        slopes = np.array([mean_slope(phi, float(variance)) for variance in np.diagonal(moment)])
+        return value_kernel(phi, moment), slopes, slope_kernel(phi, moment)
+
     def tidy(self, moment: Any) -> Any:
         return moment
 
@@ -84,7 +106,7 @@ class Walk:
         streams: second moments of the incoming streams, by pair of names.
         carrier: the arithmetic.
         coefficient: value of a `Scale`'s coefficient.
-        sublayer: forward second-moment map of the step's sublayer.
+        sublayer: forward second-moment map of the step's sublayer, (node, moment of the argument) → moment.
         divided: the second moment that a norm leaves, where it is more than a division by the root mean square.
     """
 
@@ -92,13 +114,15 @@ class Walk:
     streams: Mapping[tuple[str, str], Any]
     carrier: Carrier
     coefficient: Callable[[Any], Any]
-    sublayer: Callable[[Any], Any]
+    sublayer: Callable[[Sublayer, Any], Any]
     divided: Callable[[Walk, Norm], Any] | None = None
     forms: dict[Expression, Form] = field(default_factory=dict)
     gram: Gram = field(default_factory=dict)
     root_mean_squares: dict[Norm, Any] = field(default_factory=dict)
     moments: dict[Expression, Any] = field(default_factory=dict)
     after_norms: dict[Norm, Any] = field(default_factory=dict)
+    levels: dict[Matched, Any] = field(default_factory=dict)
+    slopes: dict[Pointwise, tuple[Any, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.order = list(walk(*(node for _, node in self.targets)))
@@ -122,8 +146,18 @@ class Walk:
                 return _scaled(self.forms[argument], 1 / rms)
             case Sublayer(argument):
                 self.moments[argument] = moment = self.moment_of(argument)
-                self.gram[node, node] = self.sublayer(moment)
+                self.gram[node, node] = self.sublayer(node, moment)
                 return {node: self.carrier.one}
+            case Matched(argument, reference):
+                wanted, given = (self.carrier.level(self.moment_of(part)) for part in (reference, argument))
+                self.levels[node] = wanted / given
+                return _scaled(self.forms[argument], self.levels[node])
+            case Pointwise(argument, function):
+                self.moments[argument] = moment = self.moment_of(argument)
+                values, slope, slopes = self.carrier.pointwise(function, moment)
+                self.slopes[node] = slope, slopes
+                self.gram[node, node] = values - self.carrier.outer(slope, slope) * moment
+                return _summed([_scaled(self.forms[argument], slope), {node: self.carrier.one}])
         raise TypeError(f"no moment rule for {type(node).__name__}")
 
     def moment(self, left: Form, right: Form | None = None) -> Any:
@@ -188,6 +222,14 @@ class Backward:
                 source = ("J", node)
                 self.gram[source, source] = sublayer(step.moments[argument], received)
                 self.add(argument, {source: self.carrier.one})
+            case Matched(argument):
+                self.add(argument, _scaled(form, step.levels[node]))
+            case Pointwise(argument):
+                slope, slopes = step.slopes[node]
+                rest = ("φ", node)
+                received = _bilinear(form, form, self.gram, self.carrier)
+                self.gram[rest, rest] = (slopes - self.carrier.outer(slope, slope)) * received
+                self.add(argument, _summed([_scaled(form, slope), {rest: self.carrier.one}]))
 
     def moment(self, node: Expression) -> Any:
         """Second moment of the gradient at a node."""

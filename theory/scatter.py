@@ -27,12 +27,13 @@ def log_gradient(profile: Profile) -> Iterator[tuple[Array, Array]]:
     To first order E log X = log E X − ½ Var log X whatever the law; many blocks make it log-normal (Hanin & Nica 2019).
 
     Raises:
-        InvalidInput: several streams, whose terms of order 1/width are not derived.
+        InvalidInput: terms of order 1/width are not derived for the variant.
     """
     if profile.scatter is None:
         name = profile.configuration.variant.name
         raise InvalidInput(
-            f"no scatter is derived for {name}: it has several streams, or the width is infinite (measure has it for any)"
+            f"no scatter is derived for {name}: its terms of order 1/width are not derived, or the width is infinite "
+            "(measure has it for any)"
         )
     for moments, variance in zip(profile.backward, profile.scatter, strict=True):
         yield np.log(np.diagonal(moments["x", "x"])) - variance / 2, variance

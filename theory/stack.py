@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from theory.algebra import Norm, Stream
+from theory.algebra import INPUT, Norm, Position, Stream, Sublayer
 from theory.boundary import Boundary
 from theory.configuration import Configuration
 from theory.finite_width.gradients import Memory, backward, output_factor
 from theory.finite_width.lengths import Lengths
-from theory.finite_width.paths import paths, shape, sublayer_node
+from theory.finite_width.paths import derived, paths, shape, sublayer_node
 from theory.pairs import cosines
 from theory.propagation import Backward, Tokens, Walk
 from theory.sublayers import Applied, Fluctuations, SublayerMaps, Surroundings, Weights
@@ -83,7 +83,8 @@ class Profile:
 def profile(configuration: Configuration, tokens: int, boundary: Boundary | None = None, infinite_width: bool = False) -> Profile:
     """Propagate second moments of the inputs forward and of the output's gradient backward.
 
-    Terms of first order in 1/width are kept for variants of one stream; several streams are predicted at infinite width.
+    Terms of first order in 1/width are kept where `theory.finite_width` derives them; other variants are predicted at infinite
+    width.
 
     Args:
         configuration: the network.
@@ -96,7 +97,7 @@ def profile(configuration: Configuration, tokens: int, boundary: Boundary | None
     """
     ends = boundary or Boundary(np.eye(tokens), np.eye(tokens))
     ends.require(tokens)
-    finite = not infinite_width and len(configuration.variant.streams) == 1
+    finite = not infinite_width and derived(configuration.variant)
     return _Stack(configuration, finite).profile(ends)
 
 
@@ -140,8 +141,12 @@ class _Stack:
 
     def _up(self, inputs: Array) -> tuple[list[Moments], list[Lengths], list[list[_Walked]]]:
         variant, depth = self.configuration.variant, self.configuration.depth
-        forward: list[Moments] = [{(a, b): inputs for a in variant.streams for b in variant.streams}]
-        lengths, walked = [Lengths.gaussian(inputs, self.configuration.width)], []
+        entry = Walk(
+            variant.start, {("e", "e"): inputs}, Tokens(), self._coefficients(self.configuration.position(1, 0)), _no_sublayer
+        )
+        forward: list[Moments] = [entry.outgoing()]
+        embedded = Lengths.gaussian(inputs, self.configuration.width)
+        lengths, walked = [embedded if dict(variant.start)["x"] == INPUT else embedded.fixed()], []
         for layer in range(1, depth + 1):
             state, scatter, block = forward[-1], lengths[-1], []
             for index in range(len(self.configuration.maps)):
@@ -154,7 +159,7 @@ class _Stack:
 
     def _read_out(self, stream: Moments, gradients: Array) -> tuple[Moments, Memory]:
         """The gradient at the last layer, and its memory."""
-        variant, coefficients = self.configuration.variant, self._coefficients(self.configuration.depth)
+        variant, coefficients = self.configuration.variant, self._coefficients(self.configuration.last_position)
         read_out = Walk((("y", variant.read_out),), stream, Tokens(), coefficients, _no_sublayer)
         gradient = read_out.backward({("y", "y"): gradients}, _no_sublayer).incoming(variant.streams)
         factor = output_factor(read_out, self.configuration.width) if self.finite else 1.0
@@ -174,11 +179,13 @@ class _Stack:
 
     def _forward(self, index: int, layer: int, state: Moments, lengths: Lengths) -> _Walked:
         maps, weights = self.configuration.maps[index], self.weights[index]
+        position = self.configuration.position(layer, index)
+        targets = self.configuration.variant.steps_at(position)
         applications: list[Applied] = []
         scatter = [lengths]
 
-        def sublayer(moments: Array) -> Array:
-            applications.append(maps.apply(moments, weights, self._around(fixed, lengths)))
+        def sublayer(node: Sublayer, moments: Array) -> Array:
+            applications.append(maps.apply(moments, weights, self._around(node, fixed, lengths)))
             return applications[-1].output
 
         def divided(step: Walk, node: Norm) -> Array | None:
@@ -190,10 +197,9 @@ class _Stack:
             scatter.append(after.fixed())
             return after.normalised(step.moments[node.argument])
 
-        variant = self.configuration.variant
         # Whether every token that enters the sublayer has been divided by a norm.
-        fixed = not self.finite or shape(variant.steps).normalised or not lengths.squares.any()
-        step = Walk(variant.steps, state, Tokens(), self._coefficients(layer), sublayer, divided if self.finite else None)
+        fixed = not self.finite or shape(targets).normalised or not lengths.squares.any()
+        step = Walk(targets, state, Tokens(), self._coefficients(position), sublayer, divided if self.finite else None)
         if self.finite and len(scatter) == 1:
             scatter.append(self._after(index, step, applications[0], lengths))
         return _Walked(step, applications[0], lengths, scatter[-1])
@@ -232,13 +238,13 @@ class _Stack:
         variance = maps.pre_activation(step.moments[sublayer_node(step.targets).argument], weights)
         return maps.fluctuations(variance, self.configuration.expansion)
 
-    def _around(self, fixed_lengths: bool, lengths: Lengths) -> Surroundings:
+    def _around(self, node: Sublayer, fixed_lengths: bool, lengths: Lengths) -> Surroundings:
         c = self.configuration
         freedom = 1 / lengths.purity if self.finite else None
-        return Surroundings(c.causal, freedom, c.width // c.heads, fixed_lengths, c.depth, self.generator)
+        return Surroundings(c.causal, freedom, c.width // c.heads, fixed_lengths, c.depth, self.generator, dict(node.inner))
 
-    def _coefficients(self, layer: int) -> Callable[[Any], float]:
-        return lambda formula: self.configuration.variant.coefficient(formula, self.configuration.depth, layer)
+    def _coefficients(self, position: Position) -> Callable[[Any], float]:
+        return lambda formula: self.configuration.variant.coefficient(formula, position)
 
 
 def _own_variance(lengths: Lengths, stream: Moments) -> Array:
@@ -246,5 +252,5 @@ def _own_variance(lengths: Lengths, stream: Moments) -> Array:
     return np.diagonal(lengths.relative(stream["x", "x"]))
 
 
-def _no_sublayer(*moments: Array) -> Array:
-    raise AssertionError("a read-out holds no sublayer")
+def _no_sublayer(*_: object) -> Array:
+    raise AssertionError("neither entry nor read-out holds a sublayer")

@@ -1,4 +1,4 @@
-"""The algebra in which a block's update is written: streams, sublayers, norms, scalings, sums.
+"""The algebra in which a block's update is written: streams, sublayers, norms, pointwise functions, scalings, sums.
 
 An expression is an immutable tree. Two equal ``Sublayer`` nodes of one update are one application
 of one sublayer, so a branch that feeds two streams is written twice and computed once.
@@ -6,7 +6,7 @@ of one sublayer, so a branch that feeds two streams is written twice and compute
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -18,9 +18,15 @@ L = sympy.Symbol("L", integer=True, positive=True)
 """Depth: the number of blocks."""
 l = sympy.Symbol("l", integer=True, positive=True)  # noqa: E741 - the field's own name
 """Index of a block, from 1 to L."""
+i, k = sympy.symbols("i k", integer=True, positive=True)
+"""Index of a sublayer in its block, from 1 to k, and the number of sublayers of a block; (l − 1)k + i numbers all of them."""
 
 Node = TypeVar("Node")
 NormKind = Literal["layer", "rms"]
+INNER = ("query", "key", "value", "middle")
+"""Where a sublayer may normalise inside: its queries, keys and values (head by head), and the input of its last matrix."""
+POINTWISE = ("tanh",)
+"""Functions that may stand where a norm would."""
 _FLOAT = "the coefficient {} is a float: write it exactly, as sympy.Rational or a formula in L and l"
 
 
@@ -85,7 +91,19 @@ class _Unary(Expression):
 @_hashed_once
 @dataclass(frozen=True)
 class Sublayer(_Unary):
-    """The branch F(argument): attention, FFN or whatever the configuration puts in this step."""
+    """The branch F(argument): attention, FFN or whatever the configuration puts in this step.
+
+    ``inner`` holds (place, kind) pairs of norms inside it, places as in `INNER`; a sublayer without such a place (an FFN has
+    no queries) leaves that norm out.
+    """
+
+    inner: tuple[tuple[str, NormKind], ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for place, _ in self.inner:
+            if place not in INNER:
+                raise InvalidInput(f"no norm at {place!r} inside a sublayer: use {', '.join(INNER)}")
 
 
 @_hashed_once
@@ -103,8 +121,36 @@ class Norm(_Unary):
 
 @_hashed_once
 @dataclass(frozen=True)
+class Pointwise(_Unary):
+    """A function of each coordinate, such as tanh, where a norm would stand."""
+
+    function: str = "tanh"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.function not in POINTWISE:
+            raise InvalidInput(f"no pointwise function {self.function!r}: use {', '.join(POINTWISE)}")
+
+
+@_hashed_once
+@dataclass(frozen=True)
+class Matched(_Unary):
+    """``ω · argument``, ω one number for the whole network that gives it the root mean square of ``reference``.
+
+    ω is set once, at initialisation, by looking at the forward pass; no gradient flows through it.
+    """
+
+    reference: Expression = Stream()
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.argument, self.reference)
+
+
+@_hashed_once
+@dataclass(frozen=True)
 class Scale(Expression):
-    """``coefficient · argument``; the coefficient may hold L, l and the variant's constants."""
+    """``coefficient · argument``; the coefficient may hold L, l, i, k and the variant's constants."""
 
     coefficient: sympy.Expr
     argument: Expression
@@ -136,9 +182,9 @@ class Sum(Expression):
         return self.terms
 
 
-def F(argument: Expression) -> Sublayer:  # noqa: N802 - the papers' letter
-    """The branch applied to ``argument``."""
-    return Sublayer(argument)
+def F(argument: Expression, **inner: Callable[[Expression], Norm]) -> Sublayer:  # noqa: N802 - the papers' letter
+    """The branch applied to ``argument``, with norms inside where they are named: ``F(x, query=RMS, key=RMS)``."""
+    return Sublayer(argument, tuple((place, norm(argument).kind) for place, norm in inner.items()))
 
 
 def LN(argument: Expression) -> Norm:  # noqa: N802
@@ -149,6 +195,11 @@ def LN(argument: Expression) -> Norm:  # noqa: N802
 def RMS(argument: Expression) -> Norm:  # noqa: N802
     """RMSNorm (Zhang & Sennrich 2019, eq. 4): divide by the root of the mean square."""
     return Norm(argument, "rms")
+
+
+def tanh(argument: Expression) -> Pointwise:
+    """tanh of each coordinate (dynamic tanh, Zhu et al. 2025, is ``tanh(α * x)``)."""
+    return Pointwise(argument, "tanh")
 
 
 def walk(*roots: Expression) -> Iterator[Expression]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from theory.configuration import Configuration
+from theory.finite_width.paths import derived
 from theory.prediction import mean_square
 from theory.stack import profile
 
@@ -14,9 +15,9 @@ Array = np.ndarray
 def correction(configuration: Configuration) -> Array | None:
     """Logarithm of what the terms of order 1/width do to the squared stream gradient at infinite width, layers 0..L.
 
-    None where they are not derived (several streams).
+    None where they are not derived.
     """
-    if len(configuration.variant.streams) > 1:
+    if not derived(configuration.variant):
         return None
     tokens = 1 if configuration.tokenwise else configuration.tokens
     finite, infinite = (

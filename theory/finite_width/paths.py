@@ -7,10 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from theory.algebra import Expression, Norm, Stream, Sublayer, walk
+from theory.algebra import Expression, Norm, Scale, Stream, Streams, Sublayer, Sum, Variant, walk
 from theory.propagation import Walk
 
 Array = np.ndarray
+TWO_PATHS = "derived for steps αx + βF of one stream, with fresh weights and no norm inside F"
+"""What `derived` asks for, in words."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Paths:
 
 
 @lru_cache(maxsize=256)
-def shape(targets: tuple[tuple[str, Expression], ...]) -> Shape:
+def shape(targets: Streams) -> Shape:
     """Read the update of a step with one stream x and one sublayer, as (stream, update) pairs."""
     target = dict(targets)["x"]
     y = target.argument if isinstance(target, Norm) else target
@@ -75,13 +77,44 @@ def shape(targets: tuple[tuple[str, Expression], ...]) -> Shape:
         sum=y,
         sublayer=node,
         pinned=isinstance(target, Norm),
-        normalised=isinstance(node.argument, Norm),
+        normalised=isinstance(_unscaled(node.argument), Norm),
         branch_pinned=any(isinstance(above, Norm) and node in walk(above) for above in walk(y)),
     )
 
 
 @lru_cache(maxsize=256)
-def sublayer_node(targets: tuple[tuple[str, Expression], ...]) -> Sublayer:
+def derived(variant: Variant) -> bool:
+    """Whether every step of a variant is y = αx + βu as here, with one stream, fresh weights and no norm inside the sublayer."""
+    return (
+        variant.streams == ("x",)
+        and not variant.tied
+        and all(_two_paths(case.steps) for case in variant.cases)
+        and not any(node.inner for case in variant.cases for node in [sublayer_node(case.steps)])
+    )
+
+
+def _two_paths(steps: Streams) -> bool:
+    of = shape(steps)
+    terms = of.sum.terms if isinstance(of.sum, Sum) else (of.sum,)
+    return _stream(of.sublayer.argument, normed=True) and all(_stream(term) or _branch(term) for term in terms)
+
+
+def _stream(node: Expression, normed: bool = False) -> bool:
+    node = _unscaled(node)
+    return node == Stream("x") or (normed and isinstance(node, Norm) and _stream(node.argument))
+
+
+def _branch(node: Expression) -> bool:
+    node = _unscaled(node)
+    return isinstance(node, Sublayer) or (isinstance(node, Norm) and isinstance(_unscaled(node.argument), Sublayer))
+
+
+def _unscaled(node: Expression) -> Expression:
+    return _unscaled(node.argument) if isinstance(node, Scale) else node
+
+
+@lru_cache(maxsize=256)
+def sublayer_node(targets: Streams) -> Sublayer:
     """The sublayer of a step with these (stream, update) pairs."""
     (node,) = [node for node in walk(*(target for _, target in targets)) if isinstance(node, Sublayer)]
     return node

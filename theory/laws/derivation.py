@@ -73,7 +73,7 @@ def _walk_steps(law: Law, step: Step, number: int) -> Iterable[DerivationStep]:
 
 
 def _is_normed(variant: Variant, node: object) -> bool:
-    return any(isinstance(n, Norm) and n.argument == node for _, root in variant.steps for n in walk(root))
+    return any(isinstance(n, Norm) and n.argument == node for case in variant.cases for _, root in case.steps for n in walk(root))
 
 
 def _closed_steps(law: Law) -> Iterable[DerivationStep]:

@@ -76,7 +76,7 @@ def derive(variant: Variant, sublayers: int = 1, homogeneous: bool = True) -> La
         ArithmeticError: the closed form failed the exact comparison (a bug).
     """
     moments = generic_moments(sublayers, homogeneous)
-    steps = tuple(symbolic_step(variant, m) for m in moments)
+    steps = tuple(symbolic_step(variant, m, index, sublayers) for index, m in enumerate(moments, start=1))
     forward, backward = q, sympy.Integer(1)
     for step in steps:
         backward = backward * step.backward.subs(q, forward)

@@ -7,12 +7,13 @@ no closed form otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import sympy
 
-from theory.algebra import Scale, Sublayer, Variant, l, walk
+from theory.algebra import Pointwise, Position, Scale, Streams, Sublayer, Variant, i, k, l, walk
 from theory.propagation import Symbols, Walk
 
 q = sympy.Symbol("q", positive=True)
@@ -63,21 +64,16 @@ class Step:
     """E|δx'|²/d per δ² when F's output is perturbed by the relative variance δ²."""
 
 
-def symbolic_step(variant: Variant, moments: Moments) -> Step:
-    """Walk the update of a single-stream variant with sympy.
+def symbolic_step(variant: Variant, moments: Moments, index: int = 1, count: int = 1) -> Step:
+    """Walk the update of a single-stream variant with sympy, for token-wise sublayer ``index`` of ``count``.
 
     Raises:
-        NoClosedForm: several streams, layer-dependent constants, or a non-homogeneous sublayer
-            behind an argument that no norm has fixed.
+        NoClosedForm: what `repeated_steps` refuses, or a non-homogeneous sublayer behind an argument that no norm has fixed.
     """
-    if len(variant.streams) > 1:
-        raise NoClosedForm("several streams: their gradients form a second-moment matrix, propagated numerically")
-    nodes = walk(*(node for _, node in variant.steps), variant.read_out)
-    coefficients = [node.coefficient for node in nodes if isinstance(node, Scale)]
-    if any(l in formula.free_symbols for formula in (*coefficients, *(formula for _, formula in variant.formulas))):
-        raise NoClosedForm("constants that change from block to block")
-    entering = sympy.Integer(1) if fixed_by_norm(variant) else q
-    step = Walk(variant.steps, {("x", "x"): entering}, Symbols(), _itself, lambda m: _forward(m, moments))
+    place = Position(1, 1, index, count)
+    steps, coefficient = repeated_steps(variant, place), _at(place)
+    entering = sympy.Integer(1) if fixed_by_norm(variant, place) else q
+    step = Walk(steps, {("x", "x"): entering}, Symbols(), coefficient, lambda _, m: _forward(m, moments))
     gradient = sympy.Symbol("g", positive=True)
     result = step.backward({("x", "x"): gradient}, lambda m, g: _gain(m, moments) * g)
     gain = Symbols().tidy(result.incoming(("x",))["x", "x"] / gradient)
@@ -93,15 +89,41 @@ def symbolic_step(variant: Variant, moments: Moments) -> Step:
     )
 
 
-def fixed_by_norm(variant: Variant) -> bool:
+def repeated_steps(variant: Variant, place: Position) -> Streams:
+    """The update of one sublayer of a single-stream variant, the same in every block.
+
+    Raises:
+        NoClosedForm: several streams, shared weights, placements or constants that change from block to block, a pointwise
+            function, norms inside the sublayer.
+    """
+    if len(variant.streams) > 1:
+        raise NoClosedForm("several streams: their gradients form a second-moment matrix, propagated numerically")
+    if variant.tied:
+        raise NoClosedForm("all blocks share one block's weights, so their outputs are correlated")
+    steps = variant.fixed_steps(place.kind, place.index, place.count)
+    if steps is None:
+        raise NoClosedForm("placements that change from block to block")
+    nodes = list(walk(*(node for _, node in steps), variant.read_out))
+    coefficients = [node.coefficient for node in nodes if isinstance(node, Scale)]
+    if any(l in formula.free_symbols for formula in (*coefficients, *(formula for _, formula in variant.formulas))):
+        raise NoClosedForm("constants that change from block to block")
+    if any(isinstance(node, Pointwise) for node in nodes):
+        raise NoClosedForm("a pointwise function in place of a norm: its moments follow the stream's length")
+    if any(node.inner for node in nodes if isinstance(node, Sublayer)):
+        raise NoClosedForm("norms inside the sublayer")
+    return steps
+
+
+def fixed_by_norm(variant: Variant, place: Position) -> bool:
     """Whether the stream leaves every step at q = 1 whatever enters, so that it can be taken to enter at q = 1."""
     anything = sympy.Symbol("F2", positive=True)
-    step = Walk(variant.steps, {("x", "x"): q}, Symbols(), _itself, lambda _: anything)
+    step = Walk(repeated_steps(variant, place), {("x", "x"): q}, Symbols(), _at(place), lambda *_: anything)
     return bool(step.outgoing()["x", "x"] == 1)
 
 
-def _itself(formula: sympy.Expr) -> sympy.Expr:
-    return formula
+def _at(place: Position) -> Callable[[sympy.Expr], sympy.Expr]:
+    """A coefficient with i and k put in; constants stay symbols."""
+    return lambda formula: formula.subs({i: place.index, k: place.count})
 
 
 def _sublayer(step: Walk) -> Sublayer:
@@ -116,7 +138,7 @@ def _above(step: Walk, result: Any) -> sympy.Expr:
 
 def read_out_gain(variant: Variant) -> sympy.Expr:
     """Squared gain of the read-out's Jacobian, as a function of q = q_L."""
-    step = Walk((("y", variant.read_out),), {("x", "x"): q}, Symbols(), _itself, _none)
+    step = Walk((("y", variant.read_out),), {("x", "x"): q}, Symbols(), lambda formula: formula, _none)
     gradient = sympy.Symbol("g", positive=True)
     return Symbols().tidy(step.backward({("y", "y"): gradient}, _none).incoming(("x",))["x", "x"] / gradient)
 

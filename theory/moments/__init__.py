@@ -1,6 +1,6 @@
 """Gaussian moments and kernels of activations, exact where sympy can."""
 
-from theory.moments.activations import ACTIVATIONS, Activation, activation
+from theory.moments.activations import ACTIVATIONS, Activation, activation, mean_slope
 from theory.moments.gaussian import gaussian_expectation, q
 from theory.moments.kernels import slope_kernel, squared_slope_kernel, value_kernel
 
@@ -9,6 +9,7 @@ __all__ = [
     "Activation",
     "activation",
     "gaussian_expectation",
+    "mean_slope",
     "q",
     "slope_kernel",
     "squared_slope_kernel",

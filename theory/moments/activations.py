@@ -89,6 +89,12 @@ class Activation:
 
 
 @lru_cache(maxsize=65536)
+def mean_slope(activation: Activation, variance: float) -> float:
+    """E φ'(z) at z ~ N(0, variance), by quadrature."""
+    return activation.expectation(activation.derivative, variance)
+
+
+@lru_cache(maxsize=65536)
 def _moments(activation: Activation, variance: float) -> tuple[float, float]:
     if activation.slopes is not None:
         slope = float(activation._mean_square_slope)

@@ -9,6 +9,7 @@ from functools import lru_cache
 import sympy
 
 from theory.algebra import Variant
+from theory.finite_width.paths import TWO_PATHS, derived
 from theory.laws.asymptotics import plain
 from theory.laws.closed import layer
 from theory.laws.law import Law, closed_form, q0
@@ -81,8 +82,8 @@ def worst_case(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> li
     """The steps from the variant's Jacobian to Λ(l), the squared operator norm from layer l to the output."""
     homogeneous = all(maps.homogeneous for maps in sublayers)
     law = closed_form(variant, max(1, len(sublayers)), homogeneous)
-    if len(variant.streams) > 1 or not all(maps.tokenwise for maps in sublayers):
-        reason = "several streams" if len(variant.streams) > 1 else "attention mixes tokens"
+    if not derived(variant) or not all(maps.tokenwise for maps in sublayers):
+        reason = "attention mixes tokens" if derived(variant) else f"it is {TWO_PATHS}"
         return [DerivationStep("Worst case", f"No law: {reason}. The operator norm is measured.")]
     steps = [
         DerivationStep(

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.polynomial import polynomial
 
 from theory.errors import InvalidInput
+from theory.finite_width.paths import TWO_PATHS, derived
 from theory.finite_width.variance import path_gains, singular_variance
 from theory.prediction import Profile, mean_square
 from theory.spectrum.step import StepLaws
@@ -65,17 +66,14 @@ class Edges:
 
 
 def edges(profile: Profile) -> Edges:
-    """Edges of a single-stream network of token-wise sublayers.
+    """Edges of a network whose steps have two paths, with token-wise sublayers.
 
     Raises:
-        InvalidInput: several streams, or a sublayer that mixes tokens.
+        InvalidInput: steps of another form, or a sublayer that mixes tokens.
     """
     configuration = profile.configuration
-    if len(configuration.variant.streams) > 1:
-        raise InvalidInput(
-            f"no law for the operator norm of {configuration.variant.name}: it has several streams; "
-            "use a variant with one (measure has it for any)"
-        )
+    if not derived(configuration.variant):
+        raise InvalidInput(f"no law for the operator norm of {configuration.variant.name}: {TWO_PATHS} (measure has it for any)")
     if not configuration.tokenwise:
         raise InvalidInput(
             f"no law for the operator norm with the sublayers {','.join(configuration.sublayers)}: "

@@ -90,6 +90,7 @@ class Surroundings:
         fixed_lengths: every token of the input has exactly its second moment (a norm has just divided by it).
         depth: number of blocks, over which errors of a quadrature average.
         generator: of a quadrature's points.
+        inner: kinds of the norms inside the sublayer, by place (`theory.algebra.expression.INNER`).
     """
 
     causal: bool = False
@@ -98,6 +99,7 @@ class Surroundings:
     fixed_lengths: bool = True
     depth: int = 1
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+    inner: Mapping[str, str] = field(default_factory=dict)
 
     def points(self, tokens: int) -> int:
         """How many points a quadrature over attention patterns takes: rows and layers average too."""

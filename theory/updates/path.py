@@ -17,6 +17,7 @@ import numpy as np
 
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
+from theory.finite_width.paths import TWO_PATHS, derived
 from theory.moments import Activation, slope_kernel, squared_slope_kernel
 from theory.pairs import cosines
 from theory.stack import Profile, SublayerStep
@@ -67,11 +68,11 @@ def path(profile: Profile) -> Iterator[PathStep]:
     """The steps of a stack from the output down.
 
     Raises:
-        InvalidInput: several streams, or a sublayer that mixes tokens.
+        InvalidInput: steps of another form, or a sublayer that mixes tokens.
     """
     configuration = profile.configuration
-    if len(configuration.variant.streams) > 1:
-        raise InvalidInput(f"{configuration.variant.name} has several streams: updates are predicted for one; measure instead")
+    if not derived(configuration.variant):
+        raise InvalidInput(f"no law for the updates of {configuration.variant.name}: {TWO_PATHS}; measure instead")
     for layer in range(configuration.depth, 0, -1):
         for step in reversed(profile.blocks[layer - 1]):
             yield _path_step(configuration, layer, step)

@@ -23,7 +23,7 @@ def sgd_update(profile: Profile) -> list[float]:
     """E|δy|²/(n·d·η²) at layers 0..L: only the weights of blocks l+1 … L are updated.
 
     Raises:
-        InvalidInput: several streams, or a sublayer that mixes tokens.
+        InvalidInput: steps of another form, or a sublayer that mixes tokens.
     """
     configuration = profile.configuration
     tokens = len(profile.backward[0]["x", "x"])

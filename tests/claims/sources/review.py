@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from empirical.blocks import normalise
 from empirical.estimands import excess_exponent, local_exponents, log_reading, log_relative, reading, slope_on
+from empirical.norms import normalise
 from empirical.verdicts import Band
 from tests.claims.checks import exponent_in_depth, extrapolates, follows_law, follows_prediction, lower, ratio_of_rows, upper
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import sympy
 
-from theory.algebra import Variant, l
+from theory.algebra import Position, Sublayer, Variant
 from theory.laws.attention.exchangeable import ExchangeableTokens, Pair
 from theory.laws.attention.patterns import attention_maps, between, square
 from theory.laws.attention.softmax import c, n, overlap, share, softmax
-from theory.laws.recursion import NoClosedForm, fixed_by_norm, generic_moments, q
+from theory.laws.recursion import NoClosedForm, fixed_by_norm, generic_moments, q, repeated_steps
 from theory.propagation import Walk
 from theory.sublayers import SublayerMaps
 
@@ -73,7 +73,12 @@ class TokenStep:
 
 
 def token_step(
-    variant: Variant, attention: bool, scale: sympy.Expr = _UNIT, behind: Callable[[Pair], Pair] = lambda moments: moments
+    variant: Variant,
+    attention: bool,
+    scale: sympy.Expr = _UNIT,
+    behind: Callable[[Pair], Pair] = lambda moments: moments,
+    index: int = 1,
+    count: int = 1,
 ) -> TokenStep:
     """Walk a single-stream variant's step on exchangeable tokens.
 
@@ -82,18 +87,17 @@ def token_step(
         attention: whether the step's sublayer is attention; else an FFN.
         scale: gain of its value and output matrices.
         behind: a linear map on the moments of the sublayer's output, and of the gradient that comes back (dropout).
+        index, count: which sublayer of the block it is, and of how many.
 
     Raises:
-        NoClosedForm: several streams, constants that change from block to block, or a sublayer whose input no norm has fixed.
+        NoClosedForm: what `repeated_steps` refuses, or a sublayer whose input no norm has fixed.
     """
-    if len(variant.streams) > 1:
-        raise NoClosedForm("several streams: their gradients form a second-moment matrix, propagated numerically")
-    if any(l in formula.free_symbols for _, formula in variant.formulas):
-        raise NoClosedForm("constants that change from block to block")
-    entering = sympy.Integer(1) if fixed_by_norm(variant) else q
+    place = Position(1, 1, index, count, "attention" if attention else "ffn")
+    steps = repeated_steps(variant, place)
+    entering = sympy.Integer(1) if fixed_by_norm(variant, place) else q
     stream = Pair(entering, entering * c)
 
-    def forward(moments: Pair) -> Pair:
+    def forward(_: Sublayer, moments: Pair) -> Pair:
         if moments.diagonal != 1:
             raise NoClosedForm("no norm fixes the sublayer's input, so the softmax and the kernels follow the stream's length")
         if attention:
@@ -107,7 +111,7 @@ def token_step(
         received = {square: gradient.diagonal, between: gradient.between, c: moments.between}
         return attention_maps().backward.each(lambda entry: entry.subs(received, simultaneous=True))
 
-    step = Walk(variant.steps, {("x", "x"): stream}, ExchangeableTokens(), lambda formula: formula, forward)
+    step = Walk(steps, {("x", "x"): stream}, ExchangeableTokens(), lambda formula: formula, forward)
     after = step.backward({("x", "x"): Pair(square, between)}, backward)
     return TokenStep(attention, step.outgoing()["x", "x"], after.incoming(("x",))["x", "x"])
 
@@ -118,4 +122,7 @@ def token_steps(variant: Variant, sublayers: tuple[SublayerMaps, ...]) -> tuple[
     Raises:
         NoClosedForm: as `token_step`.
     """
-    return tuple(token_step(variant, not maps.tokenwise) for maps in sublayers)
+    return tuple(
+        token_step(variant, not maps.tokenwise, index=index, count=len(sublayers))
+        for index, maps in enumerate(sublayers, start=1)
+    )

@@ -46,5 +46,11 @@ class ExchangeableTokens:
     def rms(self, moment: Any) -> Any:
         return sympy.sqrt(moment.diagonal)
 
+    def level(self, moment: Any) -> Any:
+        return sympy.sqrt(moment.diagonal)
+
+    def pointwise(self, function: str, moment: Any) -> tuple[Any, Any, Any]:
+        raise NotImplementedError(f"{function} has no closed form here")
+
     def tidy(self, moment: Any) -> Any:
         return moment.each(sympy.factor) if isinstance(moment, Pair) else moment
