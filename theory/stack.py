@@ -12,6 +12,7 @@ import numpy as np
 from theory.algebra import INPUT, Norm, Position, Stream, Sublayer
 from theory.boundary import Boundary
 from theory.configuration import Configuration
+from theory.finite_width import streams
 from theory.finite_width.gradients import Memory, backward, output_factor
 from theory.finite_width.lengths import Lengths
 from theory.finite_width.paths import derived, paths, shape, sublayer_node
@@ -22,6 +23,8 @@ from theory.sublayers import Applied, Fluctuations, SublayerMaps, Surroundings, 
 Array = np.ndarray
 Moments = dict[tuple[str, str], Array]
 """Second moments by pair of streams, each (tokens, tokens)."""
+Alignments = dict[str, Array]
+"""Of each stream's gradient, see `theory.finite_width.streams`."""
 _SEED = 2020  # of the quadrature over attention patterns
 
 
@@ -83,8 +86,8 @@ class Profile:
 def profile(configuration: Configuration, tokens: int, boundary: Boundary | None = None, infinite_width: bool = False) -> Profile:
     """Propagate second moments of the inputs forward and of the output's gradient backward.
 
-    Terms of first order in 1/width are kept where `theory.finite_width` derives them; other variants are predicted at infinite
-    width.
+    Terms of first order in 1/width are kept where `theory.finite_width` derives them; of variants of another form those that add
+    up from block to block, and nothing of it where weights are shared.
 
     Args:
         configuration: the network.
@@ -97,8 +100,7 @@ def profile(configuration: Configuration, tokens: int, boundary: Boundary | None
     """
     ends = boundary or Boundary(np.eye(tokens), np.eye(tokens))
     ends.require(tokens)
-    finite = not infinite_width and derived(configuration.variant)
-    return _Stack(configuration, finite).profile(ends)
+    return _Stack(configuration, infinite_width).profile(ends)
 
 
 class _Walked(NamedTuple):
@@ -113,8 +115,10 @@ class _Walked(NamedTuple):
 class _Stack:
     """One pass forward and backward."""
 
-    def __init__(self, configuration: Configuration, finite: bool) -> None:
-        self.configuration, self.finite = configuration, finite
+    def __init__(self, configuration: Configuration, infinite_width: bool) -> None:
+        self.configuration = configuration
+        self.finite = not infinite_width and derived(configuration.variant)
+        self.partly = not infinite_width and not self.finite
         self.generator = np.random.Generator(np.random.SFC64(_SEED))
         self.weights = [configuration.weights(maps) for maps in configuration.maps]
 
@@ -124,11 +128,11 @@ class _Stack:
         forward, lengths, walked = self._up(ends.inputs)
         gradient, memory = self._read_out(forward[-1], ends.gradients)
         gradients, blocks = [self._at_layer(gradient, memory, lengths[-1], forward[-1])], []
-        variances = [memory.variance(_own_variance(lengths[-1], forward[-1]))]
+        variances = [self._variance(memory, lengths[-1], forward[-1])]
         for layer, block in zip(range(depth, 0, -1), reversed(walked), strict=True):
             steps, gradient, memory = self._down(block, gradient, memory)
             gradients.append(self._at_layer(gradient, memory, lengths[layer - 1], forward[layer - 1]))
-            variances.append(memory.variance(_own_variance(lengths[layer - 1], forward[layer - 1])))
+            variances.append(self._variance(memory, lengths[layer - 1], forward[layer - 1]))
             blocks.append(steps)
         return Profile(
             self.configuration,
@@ -157,17 +161,25 @@ class _Stack:
             lengths.append(scatter)
         return forward, lengths, walked
 
-    def _read_out(self, stream: Moments, gradients: Array) -> tuple[Moments, Memory]:
+    def _variance(self, memory: Memory | Alignments, lengths: Lengths, stream: Moments) -> Array:
+        return memory.variance(_own_variance(lengths, stream)) if isinstance(memory, Memory) else np.zeros(len(stream["x", "x"]))
+
+    def _read_out(self, stream: Moments, gradients: Array) -> tuple[Moments, Memory | Alignments]:
         """The gradient at the last layer, and its memory."""
         variant, coefficients = self.configuration.variant, self._coefficients(self.configuration.last_position)
         read_out = Walk((("y", variant.read_out),), stream, Tokens(), coefficients, _no_sublayer)
         gradient = read_out.backward({("y", "y"): gradients}, _no_sublayer).incoming(variant.streams)
+        if self.partly:
+            gradient = {pair: np.zeros_like(gradients) + moment for pair, moment in gradient.items()}
+            return gradient, streams.at_output(read_out, variant.streams, len(gradients))
         factor = output_factor(read_out, self.configuration.width) if self.finite else 1.0
         return {pair: moment * factor for pair, moment in gradient.items()}, Memory.at_output(
             read_out, len(gradients), self.configuration.width
         )
 
-    def _down(self, block: list[_Walked], gradient: Moments, memory: Memory) -> tuple[tuple[SublayerStep, ...], Moments, Memory]:
+    def _down(
+        self, block: list[_Walked], gradient: Moments, memory: Memory | Alignments
+    ) -> tuple[tuple[SublayerStep, ...], Moments, Memory | Alignments]:
         steps = []
         for index, (walk, applied, before, _) in reversed(list(enumerate(block))):
             after, below, memory_below, factors = self._backward(index, walk, applied, gradient, memory)
@@ -205,28 +217,29 @@ class _Stack:
         return _Walked(step, applications[0], lengths, scatter[-1])
 
     def _backward(
-        self, index: int, walk: Walk, applied: Applied, gradient: Moments, memory: Memory
-    ) -> tuple[Backward, Moments, Memory, dict[str, float]]:
+        self, index: int, walk: Walk, applied: Applied, gradient: Moments, memory: Memory | Alignments
+    ) -> tuple[Backward, Moments, Memory | Alignments, dict[str, float]]:
+        ones, width = {matrix.name: 1.0 for matrix in self.configuration.maps[index].matrices}, self.configuration.width
+        if not isinstance(memory, Memory):
+            return *streams.backward(walk, gradient, memory, applied, self._fluctuations(index, walk), width), ones
         if not self.finite:
             after = walk.backward(gradient, lambda _, received: applied.backward(received))
-            ones = {matrix.name: 1.0 for matrix in self.configuration.maps[index].matrices}
             return after, after.incoming(self.configuration.variant.streams), memory, ones
-        fluctuations = self._fluctuations(index, walk)
         after, moment, memory, factors = backward(
-            walk, gradient["x", "x"], memory, applied, fluctuations, self.configuration.width
+            walk, gradient["x", "x"], memory, applied, self._fluctuations(index, walk), width
         )
         return after, {("x", "x"): moment}, memory, factors
 
-    def _received(self, walk: Walk, after: Backward, memory: Memory, lengths: Lengths) -> Array:
+    def _received(self, walk: Walk, after: Backward, memory: Memory | Alignments, lengths: Lengths) -> Array:
         """∂𝓛/∂F averaged over the lengths with which x arrives; over those that the step adds, `backward` has averaged."""
         ((_, at_branch),) = after.at_sublayers.items()
         if not self.finite or (p := paths(walk)).of.pinned:
             return at_branch
         return self._at_layer({("x", "x"): at_branch}, memory, lengths.handed_on(p), walk.outgoing())["x", "x"]
 
-    def _at_layer(self, gradient: Moments, memory: Memory, lengths: Lengths, stream: Moments) -> Moments:
+    def _at_layer(self, gradient: Moments, memory: Memory | Alignments, lengths: Lengths, stream: Moments) -> Moments:
         """Average over the lengths with which the stream arrives here."""
-        if not self.finite:
+        if not isinstance(memory, Memory) or not self.finite:
             return gradient
         return {("x", "x"): gradient["x", "x"] * memory.factor(lengths.relative(stream["x", "x"]))}
 

@@ -78,15 +78,15 @@ def backward(
     """
     p = paths(step)
     response = np.full(len(gradient), -1.0) if p.of.pinned else memory.response
-    apart = _directions(p.direct + p.branch)
+    apart = directions(p.direct + p.branch)
     covariance = fresh(p, fluctuations.length, width)[0] / np.multiply.outer(p.lengths, p.lengths)
     entering = replace(memory, response=response).factor(covariance)
-    entering = entering - _mean(memory.alignment) * apart / width if p.of.pinned else entering
+    entering = entering - mean_of_two(memory.alignment) * apart / width if p.of.pinned else entering
     alignment = np.zeros_like(memory.alignment) if p.of.pinned else memory.alignment
     tied = (1 - alignment) * p.branch_share  # E(h·u)² = |h|²|u|²/d · (1 − tied): less than by chance
     along = fluctuations.along * (1 - fluctuations.alignment * tied)  # squared part along the argument, 1 by chance
     lost = fluctuations.conditioned * tied + (1.0 if p.of.normalised else 1 - along)
-    branch = 1 + (_mean(response * fluctuations.coupling * p.branch_share) - _mean(lost) * apart) / width
+    branch = 1 + (mean_of_two(response * fluctuations.coupling * p.branch_share) - mean_of_two(lost) * apart) / width
     parameters = {
         name: 1 + float((response * coupling * p.branch_share - conditioned * tied).mean()) / width
         for name, (coupling, conditioned) in fluctuations.parameters.items()
@@ -95,7 +95,7 @@ def backward(
     result = step.backward({("x", "x"): gradient * entering}, lambda _, g: applied.backward(g) * branch)
     at_sum = result.moment(p.of.sum)
     incoming = result.incoming(("x",))["x", "x"]
-    shared, rest = _through_branch(applied, at_sum)
+    shared, rest = through_branch(applied, at_sum)
     own = np.diagonal(at_sum)
     kept = p.alpha**2 * own / np.diagonal(incoming)
     added = (4 * kept + fluctuations.gradient * (1 - kept)) * (1 - kept)
@@ -106,7 +106,7 @@ def backward(
         aligned = p.alpha**2 * (1 - (1 - alignment) * p.direct_share) * own
         response = response * p.direct_share - 1 + through / np.diagonal(incoming)
     else:
-        incoming = incoming - shared * _mean(fluctuations.degree * p.alpha**2 * tied) * apart / width
+        incoming = incoming - shared * mean_of_two(fluctuations.degree * p.alpha**2 * tied) * apart / width
         aligned = _aligned(p, alignment, fluctuations) * own + p.alpha**2 * tied * rest
         response = response * (p.direct_share + fluctuations.degree * p.branch_share)
     return result, incoming, Memory(aligned / np.diagonal(incoming), response, scatter), parameters
@@ -123,7 +123,7 @@ def _aligned(p: Paths, alignment: Array, fluctuations: Fluctuations) -> Array:
     return (moved - (1 - alignment) * along) / np.diagonal(p.stream)
 
 
-def _through_branch(applied: Applied, gradient: Array) -> tuple[Array, Array]:
+def through_branch(applied: Applied, gradient: Array) -> tuple[Array, Array]:
     """(2h·h' where both went through the branch's mean pattern, squared gradient that never enters it)."""
     if applied.pattern is None:
         return 2 * gradient, np.zeros(len(gradient))
@@ -132,11 +132,11 @@ def _through_branch(applied: Applied, gradient: Array) -> tuple[Array, Array]:
     return mixed + mixed.T, np.clip(np.diagonal(rest), 0.0, None)
 
 
-def _directions(moments: Array) -> Array:
+def directions(moments: Array) -> Array:
     """How often two tokens' gradients lose a direction when each loses its own token's: 2 − c², once where they are one."""
     return 2 - cosines(moments) ** 2
 
 
-def _mean(of_token: Array) -> Array:
+def mean_of_two(of_token: Array) -> Array:
     """Mean over the two tokens of a pair, (tokens, tokens)."""
     return np.add.outer(of_token, of_token) / 2

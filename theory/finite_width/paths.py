@@ -1,4 +1,7 @@
-"""A sublayer step as the two paths of y = αx + βu, u = F(x) or F(N(x)), and whether a norm divides y."""
+"""A sublayer step as the two paths of y = αx + βu, u = F(x) or F(N(x)), and whether a norm divides y.
+
+With several streams one of them is x, and what others add to y counts to the direct path.
+"""
 
 from __future__ import annotations
 
@@ -68,9 +71,9 @@ class Paths:
 
 
 @lru_cache(maxsize=256)
-def shape(targets: Streams) -> Shape:
-    """Read the update of a step with one stream x and one sublayer, as (stream, update) pairs."""
-    target = dict(targets)["x"]
+def shape(targets: Streams, stream: str = "x") -> Shape:
+    """Read the update of one stream in a step with one sublayer, given as (stream, update) pairs."""
+    target = dict(targets)[stream]
     y = target.argument if isinstance(target, Norm) else target
     node = sublayer_node(targets)
     return Shape(
@@ -120,17 +123,17 @@ def sublayer_node(targets: Streams) -> Sublayer:
     return node
 
 
-def paths(step: Walk) -> Paths:
-    """The paths of a single-stream step whose sum has been walked."""
-    of = shape(step.targets)
-    form, stream = step.forms[of.sum], step.gram[Stream("x"), Stream("x")]
+def paths(step: Walk, name: str = "x") -> Paths:
+    """The paths of one stream's update in a step whose sum has been walked."""
+    of = shape(step.targets, name)
+    form, stream = step.forms[of.sum], step.gram[Stream(name), Stream(name)]
     ones = np.ones(len(stream))
-    alpha, beta = form.get(Stream("x"), 0.0) * ones, form.get(of.sublayer, 0.0) * ones
+    alpha, beta = form.get(Stream(name), 0.0) * ones, form.get(of.sublayer, 0.0) * ones
     return Paths(
         of=of,
         alpha=alpha,
         beta=beta,
         stream=stream,
-        direct=np.multiply.outer(alpha, alpha) * stream,
+        direct=step.moment({source: value for source, value in form.items() if source != of.sublayer}) + np.zeros_like(stream),
         branch=np.multiply.outer(beta, beta) * step.gram[of.sublayer, of.sublayer],
     )
