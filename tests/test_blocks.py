@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -16,6 +15,7 @@ from empirical.draws import Draws
 from empirical.layers import RandomLinear
 from empirical.measurement import DTYPES
 from empirical.sublayers import ACTIVATIONS, SublayerApplication
+from tests.plain import PLAIN, Branch, layer_norm, plain_stack
 from theory.algebra import LN, F, Stream, Variant
 from theory.configuration import Configuration
 from theory.initialisations import INITIALISATIONS, Initialisation
@@ -24,7 +24,6 @@ from theory.sublayers import sublayer
 from theory.variants import registry
 
 Tensor = torch.Tensor
-Branch = Callable[[Tensor], Tensor]
 MEMBERS, TOKENS, WIDTH, DEPTH = 2, 3, 8, 3
 
 
@@ -65,79 +64,12 @@ def every_bias(monkeypatch: pytest.MonkeyPatch) -> str:
     return preset.name
 
 
-def _layer_norm(x: Tensor) -> Tensor:
-    return functional.layer_norm(x, (x.shape[-1],), eps=0.0)
-
-
-def _rms_norm(x: Tensor) -> Tensor:
-    return x / x.square().mean(-1, keepdim=True).sqrt()
-
-
-def _single(step: Callable[[Tensor, Branch], Tensor], read_out: Branch = lambda x: x) -> tuple[Callable, Branch]:
-    return step, read_out
-
-
-# The papers' update of one sublayer step and read-out, for a branch f.
-PLAIN = {
-    "post-ln": _single(lambda x, f: _layer_norm(x + f(x))),
-    "post-rmsnorm": _single(lambda x, f: _rms_norm(x + f(x))),
-    "pre-ln": _single(lambda x, f: x + f(_layer_norm(x)), _layer_norm),
-    "pre-rmsnorm": _single(lambda x, f: x + f(_rms_norm(x)), _rms_norm),
-    "residual-only": _single(lambda x, f: x + f(x)),
-    "residual-final-ln": _single(lambda x, f: x + f(x), _layer_norm),
-    "residual-final-rmsnorm": _single(lambda x, f: x + f(x), _rms_norm),
-    "no-residual": _single(lambda x, f: f(x)),
-    "no-residual-ln": _single(lambda x, f: _layer_norm(f(x))),
-    "no-residual-rmsnorm": _single(lambda x, f: _rms_norm(f(x))),
-    "deepnorm": _single(lambda x, f: _layer_norm((2 * DEPTH) ** 0.25 * x + f(x))),
-}
-
-
-def _attention(x: Tensor, at: tuple[int, int], w: Fixed, heads: int, causal: bool) -> Tensor:
-    """Multi-head attention one head at a time."""
-    size, outputs = x.shape[-1] // heads, []
-    for h in range(heads):
-        part = slice(h * size, (h + 1) * size)
-        query, key, value = (w.plain((*at, m), x, part) for m in ("WQ", "WK", "WV"))
-        scores = query @ key.transpose(1, 2) / size**0.5
-        if causal:
-            scores = scores + torch.full(scores.shape[-2:], float("-inf"), dtype=scores.dtype).triu(1)
-        outputs.append(torch.softmax(scores, -1) @ value)
-    return w.plain((*at, "WO"), torch.cat(outputs, -1))
-
-
-def _branch(name: str, layer: int, index: int, w: Fixed, causal: bool) -> Branch:
-    at = (layer, index)
-    if name == "attention":
-        return lambda x: _attention(x, at, w, heads=2, causal=causal)
-    if name == "linear":
-        return lambda x: w.plain((*at, "W"), x)
-    if name == "relu":
-        return lambda x: w.plain((*at, "W2"), w.plain((*at, "W1"), x).clamp(min=0))
-    assert name == "gelu"
-    return lambda x: w.plain((*at, "W2"), (lambda u: u * 0.5 * (1 + torch.erf(u / 2**0.5)))(w.plain((*at, "W1"), x)))
-
-
-def _plain_stack(name: str, sublayers: tuple[str, ...], x: Tensor, w: Fixed, causal: bool) -> tuple[list[Tensor], Tensor]:
-    """Streams x at layers 0..L and the output."""
-    streams, r = [x], x
-    for layer in range(1, DEPTH + 1):
-        for index, sublayer_name in enumerate(sublayers):
-            f = _branch(sublayer_name, layer, index, w, causal)
-            if name == "residual":  # Xie et al. 2023: the branch reads the Post-LN stream only
-                x, r = _layer_norm(x + f(x)), r + f(x)
-            else:
-                x = PLAIN[name][0](x, f)
-        streams.append(x)
-    return streams, x + _layer_norm(r) if name == "residual" else PLAIN[name][1](x)
-
-
 def test_every_variant_of_this_repository_has_a_plain_counterpart() -> None:
-    assert {v.name for v in collect(sys.modules[theory.variants.__name__], "VARIANT")} == {*PLAIN, "residual"}
+    assert {v.name for v in collect(sys.modules[theory.variants.__name__], "VARIANT")} == set(PLAIN)
 
 
 @pytest.mark.parametrize(("sublayers", "causal"), [(("linear",), False), (("relu",), False), (("attention", "gelu"), True)])
-@pytest.mark.parametrize("name", [*PLAIN, "residual"])
+@pytest.mark.parametrize("name", PLAIN)
 @pytest.mark.parametrize("init", ["fan-in", "torch-linear", "every-bias"])
 @pytest.mark.usefixtures("every_bias")
 def test_a_stack_equals_the_plain_network(init: str, name: str, sublayers: tuple[str, ...], causal: bool) -> None:
@@ -147,14 +79,16 @@ def test_a_stack_equals_the_plain_network(init: str, name: str, sublayers: tuple
     built = forward(cell, inputs.requires_grad_(), weights)  # type: ignore[arg-type]
     gradients = torch.autograd.grad((built.output * upstream).sum(), [s["x"] for s in built.streams])
     assert set(weights.biases) == (set() if init == "fan-in" else set(weights.matrices))
-    streams, output = _plain_stack(name, sublayers, inputs, weights, causal)
-    torch.testing.assert_close(built.output, output, rtol=1e-10, atol=1e-12)
+    streams, output = plain_stack(name, sublayers, DEPTH, inputs, weights, causal)
+    torch.testing.assert_close(built.output, output, rtol=1e-9, atol=1e-11)
     for layer, plain in zip(built.streams, streams, strict=True):
-        torch.testing.assert_close(layer["x"], plain, rtol=1e-10, atol=1e-12)
-    if name != "residual":  # ResiDual's gradients follow below: its input feeds two streams, its layer 0 is the stream x alone
-        expected = torch.autograd.grad((output * upstream).sum(), streams)
-        for mine, plain in zip(gradients, expected, strict=True):
-            torch.testing.assert_close(mine, plain, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(layer, plain, rtol=1e-9, atol=1e-11)
+    expected = torch.autograd.grad((output * upstream).sum(), [s["x"] for s in streams])
+    for mine, theirs in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-8, atol=1e-11)
+    branch = [v for (_, _, matrix), v in weights.variances.items() if matrix not in ("WQ", "WK")]
+    fan_in = init == "fan-in"
+    assert not fan_in or branch == pytest.approx([PLAIN[name].gain(DEPTH) ** 2] * len(branch), rel=1e-12)
 
 
 def _torchs_layer(weights: Fixed, layer: int, member: int, pre_norm: bool) -> nn.TransformerEncoderLayer:
@@ -200,9 +134,9 @@ def test_residuals_stream_gradient_is_that_of_the_post_ln_stream_alone() -> None
     def loss(start: int, step: float) -> float:
         x, r = built.streams[start]["x"] + step * direction, built.streams[start]["r"]
         for layer in range(start + 1, DEPTH + 1):
-            f = _branch("gelu", layer, 0, weights, causal=False)
-            x, r = _layer_norm(x + f(x)), r + f(x)
-        return float(((x + _layer_norm(r)) * upstream).sum())
+            f = Branch("gelu", layer, 1, 1, weights)
+            x, r = layer_norm(x + f(x)), r + f(x)
+        return float(((x + layer_norm(r)) * upstream).sum())
 
     for start in range(DEPTH + 1):
         expected = (loss(start, 1e-5) - loss(start, -1e-5)) / 2e-5
@@ -244,11 +178,11 @@ def test_a_residual_blocks_jacobian_is_one_plus_the_branchs() -> None:
         weights = Fixed()
         found = _jacobian(name, weights, x)
         first, second = (weights.matrices[1, 0, m][0] for m in ("W1", "W2"))
-        argument = _layer_norm(x) if normed else x
+        argument = layer_norm(x) if normed else x
         gates = (argument @ first > 0).double()
         branch = second.T @ (gates[:, None] * first.T)
         if normed:
-            branch = branch @ torch.autograd.functional.jacobian(_layer_norm, x)
+            branch = branch @ torch.autograd.functional.jacobian(layer_norm, x)
         torch.testing.assert_close(found, torch.eye(WIDTH, dtype=torch.float64) + branch, rtol=1e-12, atol=1e-13)
 
 
@@ -258,7 +192,7 @@ def test_a_post_ln_blocks_jacobian_is_the_norms_times_one_plus_the_branchs() -> 
     found = _jacobian("post-ln", weights, x)
     inner = _jacobian("residual-only", weights, x)
     first, second = (weights.matrices[1, 0, m][0] for m in ("W1", "W2"))
-    outer = torch.autograd.functional.jacobian(_layer_norm, x + (x @ first).relu() @ second)
+    outer = torch.autograd.functional.jacobian(layer_norm, x + (x @ first).relu() @ second)
     torch.testing.assert_close(found, outer @ inner, rtol=1e-12, atol=1e-13)
 
 
@@ -310,5 +244,5 @@ def test_a_variant_of_ones_own_runs() -> None:
     built = forward(Configuration(peri, ("relu",), DEPTH, WIDTH, TOKENS), inputs, weights)  # type: ignore[arg-type]
     value = inputs
     for layer in range(1, DEPTH + 1):
-        value = value + _layer_norm(_branch("relu", layer, 0, weights, causal=False)(_layer_norm(value)))
-    torch.testing.assert_close(built.output, _layer_norm(value), rtol=1e-11, atol=1e-12)
+        value = value + layer_norm(Branch("relu", layer, 1, 1, weights)(layer_norm(value)))
+    torch.testing.assert_close(built.output, layer_norm(value), rtol=1e-11, atol=1e-12)
