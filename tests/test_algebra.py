@@ -8,7 +8,27 @@ from pathlib import Path
 import pytest
 import sympy
 
-from theory.algebra import LN, RMS, F, L, Norm, Position, Scale, Stream, Sum, Variant, l, to_latex, walk
+from theory.algebra import (
+    INPUT,
+    LN,
+    RMS,
+    Case,
+    F,
+    L,
+    Matched,
+    Norm,
+    Pointwise,
+    Position,
+    Scale,
+    Stream,
+    Sum,
+    Variant,
+    l,
+    tanh,
+    to_latex,
+    to_text,
+    walk,
+)
 from theory.errors import InvalidInput
 from theory.variants import load, registry
 
@@ -102,9 +122,19 @@ WRONG = {
     "update that is no expression": (lambda: _variant({"x": 3}), "not an expression of streams, sublayers, norms"),
     "read-out that is no expression": (lambda: _variant(read_out=3), "not an expression"),
     "sublayer in the read-out": (lambda: _variant(read_out=x + F(x)), "may only combine and normalise streams"),
-    "constant with a foreign symbol": (lambda: _variant(constants={alpha: sympy.Symbol("N")}), "may hold only L and l"),
+    "constant with a foreign symbol": (lambda: _variant(constants={alpha: sympy.Symbol("N")}), "may hold only L, l, i and k"),
     "negative constant": (lambda: _variant(constants={alpha: 1 - L}), "has to be positive"),
-    "vanishing gain": (lambda: _variant(gain=l - 3), "has to be positive"),
+    "vanishing gain": (lambda: _variant(gain=L - 8), "has to be positive"),
+    "gain that changes from block to block": (lambda: _variant(gain=1 / l), "all blocks start with one gain"),
+    "norm at an unknown place": (lambda: F(x, output=LN), "use query, key, value, middle"),
+    "unknown pointwise function": (lambda: Pointwise(x, "sign"), "use tanh"),
+    "case for an unknown sublayer": (lambda: Case(x + F(x), sublayer="mlp"), "use attention or ffn"),  # type: ignore[arg-type]
+    "case with a number for a condition": (lambda: Case(x + F(x), when=l / 2), "a comparison in l, L, i and k"),
+    "case with a foreign symbol": (lambda: Case(x + F(x), when=alpha > 1), "a comparison in l, L, i and k"),
+    "cases of different streams": (lambda: _variant([Case({"x": x + F(x), "r": r}), Case(x + F(x))]), "the same streams in each"),
+    "entry from a stream": (lambda: _variant(entry=LN(x)), "the embedded input Stream('e') only"),
+    "entry of an unknown stream": (lambda: _variant(entry={"r": LN(INPUT)}), "an entry for r, which has no update"),
+    "entry with a sublayer": (lambda: _variant(entry=F(INPUT)), "the entry holds a sublayer"),
 }
 
 
@@ -115,6 +145,40 @@ def test_a_wrong_variant_is_refused_in_one_line_that_mends_it(fault: str) -> Non
         build()
     assert hint in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_first_case_that_holds_is_applied() -> None:
+    """Mix-LN at 9 blocks: Post-LN for l ≤ 9/4, so in blocks 1 and 2, and Pre-LN above."""
+    variant = load("mix-ln")
+    updates = [dict(variant.steps_at(Position(layer, 9)))["x"] for layer in range(1, 10)]
+    assert updates == [LN(x + F(x))] * 2 + [x + F(LN(x))] * 7
+    assert variant.fixed_steps("ffn") is None
+
+
+def test_cases_go_by_sublayer_and_place_in_the_block() -> None:
+    hybrid, b2t = load("hybridnorm"), load("b2t")
+    assert dict(hybrid.fixed_steps("attention") or ())["x"] == x + F(x, query=LN, key=LN, value=LN)
+    assert dict(hybrid.fixed_steps("ffn") or ())["x"] == LN(x) + F(LN(x))
+    places = [dict(b2t.fixed_steps("ffn", index, 3) or ())["b"] for index in (1, 2, 3)]
+    assert places == [x, Stream("b"), Stream("b")]  # the block's input is kept by its first sublayer
+
+
+def test_a_place_without_a_case_is_one_clear_line() -> None:
+    variant = _variant([Case(x + F(x), when=l < 3)])
+    with pytest.raises(
+        InvalidInput, match=r"no case holds for ffn sublayer 1 of block 3 of 8; end its updates with a Case without"
+    ):
+        variant.steps_at(Position(3, 8))
+
+
+def test_what_the_wider_algebra_prints() -> None:
+    assert to_text(F(x, query=LN, middle=RMS)) == "F[LN query, RMS middle](x)"
+    assert to_latex(F(x, middle=LN)) == r"F_{\mathrm{LN middle}}\left(x\right)"
+    assert to_text(x + F(tanh(alpha * x))) == "x + F(tanh(α·x))"
+    assert to_text(Matched(x, r)) == "(rms(r)/rms(x))·x"
+    assert load("peri-ln").equation.startswith("x_{0} = RMS(e); x_{l} = x_{l-1} + RMS(F(RMS(x_{l-1})))")
+    assert load("mix-ln").equation.startswith("x_{l} = LN(x_{l-1} + F(x_{l-1})) (l <= L/4); x_{l} = ")
+    assert load("looped-residual").equation.endswith("(one block's weights for all)")
 
 
 GOOD_FILE = """

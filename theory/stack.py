@@ -118,7 +118,7 @@ class _Stack:
     def __init__(self, configuration: Configuration, infinite_width: bool) -> None:
         self.configuration = configuration
         self.finite = not infinite_width and derived(configuration.variant)
-        self.partly = not infinite_width and not self.finite
+        self.partly = not infinite_width and not self.finite and not configuration.variant.tied
         self.generator = np.random.Generator(np.random.SFC64(_SEED))
         self.weights = [configuration.weights(maps) for maps in configuration.maps]
 
@@ -212,7 +212,9 @@ class _Stack:
         # Whether every token that enters the sublayer has been divided by a norm.
         fixed = not self.finite or shape(targets).normalised or not lengths.squares.any()
         step = Walk(targets, state, Tokens(), self._coefficients(position), sublayer, divided if self.finite else None)
-        if self.finite and len(scatter) == 1:
+        if self.partly:  # of lengths and directions only the latter are followed
+            scatter.append(self._after(index, step, applications[0], lengths).fixed())
+        elif self.finite and len(scatter) == 1:
             scatter.append(self._after(index, step, applications[0], lengths))
         return _Walked(step, applications[0], lengths, scatter[-1])
 
@@ -253,7 +255,7 @@ class _Stack:
 
     def _around(self, node: Sublayer, fixed_lengths: bool, lengths: Lengths) -> Surroundings:
         c = self.configuration
-        freedom = 1 / lengths.purity if self.finite else None
+        freedom = 1 / lengths.purity if self.finite or self.partly else None
         return Surroundings(c.causal, freedom, c.width // c.heads, fixed_lengths, c.depth, self.generator, dict(node.inner))
 
     def _coefficients(self, position: Position) -> Callable[[Any], float]:
