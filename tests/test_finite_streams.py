@@ -15,12 +15,12 @@ from theory.variants import registry
 x, z = Stream("x"), Stream("z")
 
 
-def _gradient(variant: Variant, branch: str, infinite_width: bool = False, **axes: int) -> np.ndarray:
-    cell = Configuration(variant, (branch,), **({"depth": 24, "width": 128, "tokens": 1} | axes))
+def _gradient(variant: Variant, blocks: str, infinite_width: bool = False, **axes: int) -> np.ndarray:
+    cell = Configuration(variant, tuple(blocks.split(",")), **({"depth": 24, "width": 128, "tokens": 8} | axes))
     return quantity("stream-gradient").predicted(cell, infinite_width=infinite_width)
 
 
-@pytest.mark.parametrize("branch", ["linear", "relu", "gelu"])
+@pytest.mark.parametrize("branch", ["linear", "relu", "gelu", "attention,gelu"])
 def test_a_second_stream_that_nothing_reads_changes_nothing(branch: str) -> None:
     """Post-LN with a bystander follows Post-LN's own terms of order 1/width; only the input's length is not followed."""
     beside = Variant(name="beside", update={"x": LN(x + F(x)), "z": z}, source="here")

@@ -211,11 +211,12 @@ class _Stack:
 
         # Whether every token that enters the sublayer has been divided by a norm.
         fixed = not self.finite or shape(targets).normalised or not lengths.squares.any()
-        step = Walk(targets, state, Tokens(), self._coefficients(position), sublayer, divided if self.finite else None)
-        if self.partly:  # of lengths and directions only the latter are followed
-            scatter.append(self._after(index, step, applications[0], lengths).fixed())
-        elif self.finite and len(scatter) == 1:
-            scatter.append(self._after(index, step, applications[0], lengths))
+        step = Walk(
+            targets, state, Tokens(), self._coefficients(position), sublayer, divided if self.finite or self.partly else None
+        )
+        if (self.finite or self.partly) and len(scatter) == 1:
+            after = self._after(index, step, applications[0], lengths)
+            scatter.append(after if self.finite else after.fixed())  # only the directions are followed then
         return _Walked(step, applications[0], lengths, scatter[-1])
 
     def _backward(

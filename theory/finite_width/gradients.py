@@ -107,12 +107,12 @@ def backward(
         response = response * p.direct_share - 1 + through / np.diagonal(incoming)
     else:
         incoming = incoming - shared * mean_of_two(fluctuations.degree * p.alpha**2 * tied) * apart / width
-        aligned = _aligned(p, alignment, fluctuations) * own + p.alpha**2 * tied * rest
+        aligned = kept_alignment(p, alignment, fluctuations) * own + p.alpha**2 * tied * rest
         response = response * (p.direct_share + fluctuations.degree * p.branch_share)
     return result, incoming, Memory(aligned / np.diagonal(incoming), response, scatter), parameters
 
 
-def _aligned(p: Paths, alignment: Array, fluctuations: Fluctuations) -> Array:
+def kept_alignment(p: Paths, alignment: Array, fluctuations: Fluctuations) -> Array:
     """d·E(g·x)²/|x|² per |h|²: g·x = h·(αx + βJx), of which (direct + degree·branch)/|y| lies along y.
 
     A homogeneous F has Jx = u, so that g·x = h·y.

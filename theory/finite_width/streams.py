@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from theory.algebra import Norm, Stream, Streams
-from theory.finite_width.gradients import Memory, directions, mean_of_two, through_branch
+from theory.finite_width.gradients import Memory, directions, kept_alignment, mean_of_two, through_branch
 from theory.finite_width.lengths import fresh
 from theory.finite_width.paths import Paths, paths
 from theory.propagation import Backward, Walk
@@ -78,11 +78,13 @@ def backward(
     aligned = {name: np.ones(len(nothing)) for name in names}
     for name, of in fixed.items():
         p = of.paths
-        shared, _ = through_branch(applied, of.below)
+        shared, beside = through_branch(applied, of.below)
         handed_back = mean_of_two(fluctuations.degree * p.alpha**2 * p.branch_share) * directions(p.direct + p.branch) / width
         incoming[name, name] = incoming[name, name] - (0 if p.of.normalised else 1) * shared * handed_back
-        from_below = p.alpha**2 * np.diagonal(of.below) + np.diagonal(applied.backward(np.diag(of.at_branch)))
-        aligned[name] = np.clip(1 - from_below / np.diagonal(incoming[name, name]), 0.0, 1.0)
+        own = np.diagonal(of.below)
+        through = p.alpha**2 * own + np.diagonal(applied.backward(np.multiply.outer(p.beta, p.beta) * of.below))
+        kept = kept_alignment(p, np.zeros_like(own), fluctuations) * own + p.alpha**2 * p.branch_share * beside
+        aligned[name] = np.clip(1 - (through - kept) / np.diagonal(incoming[name, name]), 0.0, 1.0)
     return result, incoming, aligned
 
 
