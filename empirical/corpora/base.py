@@ -144,10 +144,10 @@ def text(name: str) -> Text:
     Raises:
         InvalidInput: unknown name.
     """
-    documents = _documents(name)
-    apart = held_out(documents)
-    train, rest = ([document for key, document in documents.items() if (key in apart) == side] for side in (False, True))
-    return Text(name, sha256(_joined(documents.values())).hexdigest(), BYTES, _tokens(train), _tokens(rest))
+    found = documents(name)
+    apart = held_out(found)
+    train, rest = ([document for key, document in found.items() if (key in apart) == side] for side in (False, True))
+    return Text(name, sha256(_joined(found.values())).hexdigest(), BYTES, _tokens(train), _tokens(rest))
 
 
 @lru_cache
@@ -157,11 +157,16 @@ def whole(name: str) -> Tensor:
     Raises:
         InvalidInput: unknown name.
     """
-    return _tokens(_documents(name).values())
+    return _tokens(documents(name).values())
 
 
 @lru_cache
-def _documents(name: str) -> dict[str, str]:
+def documents(name: str) -> dict[str, str]:
+    """Documents of the text called ``name``, by their own names.
+
+    Raises:
+        InvalidInput: unknown name.
+    """
     return find("text", name, TEXTS)()
 
 

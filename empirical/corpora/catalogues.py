@@ -43,7 +43,7 @@ def translations(language: str) -> dict[str, str]:
     A message that several catalogues or contexts translate counts once: Django's own catalogue before those of its applications,
     messages without a context first. Of a plural message the singular is taken, with the form that the language has for one.
     Every place to fill in (``%(name)s``, ``%d``, ``{name}``) and every tag becomes one `PLACE`: left as they are, a copy of the
-    English source would have a BLEU of about 30 in any language. White space at the ends and messages without a letter are dropped.
+    English source would have a BLEU of about 30 in any language. White space at the ends goes, as do messages without a letter.
     """
     found: dict[str, str] = {}
     entries = (entry for path in _files(language) for entry in _entries(path))

@@ -74,20 +74,25 @@ def pairs(name: str) -> Pairs:
 
 @cache
 def is_held_out(source: str) -> bool:
-    """Whether an English source is held out, in all languages alike: by a hash of its words without case and punctuation."""
-    words = " ".join(re.findall(r"[^\W_]+", source.casefold()))
-    return sha256(words.encode()).digest()[0] < HELD_OUT
+    """Whether an English source is held out, in all languages alike: by a hash of its letters and digits without case."""
+    letters = "".join(re.findall(r"[^\W_]+", source.casefold()))
+    return sha256(letters.encode()).digest()[0] < HELD_OUT
 
 
-def bleu(hypotheses: list[str], references: list[str]) -> float:
-    """Corpus BLEU from 0 to 100, one reference a sentence, with sacrebleu's defaults (13a, exponential smoothing).
+def bleu(hypotheses: list[str], *references: list[str]) -> float:
+    """Corpus BLEU from 0 to 100 with sacrebleu's defaults (13a tokens, exponential smoothing).
+
+    Args:
+        hypotheses: translations to be scored.
+        references: one list of a reference for every translation, or several such lists.
 
     Raises:
         InvalidInput: unequal numbers of sentences, or none; the extra ``data`` is not installed.
     """
-    if not references or len(hypotheses) != len(references):
-        raise InvalidInput(f"BLEU of {len(hypotheses)} translations against {len(references)} references: give one for each")
-    return float(required("sacrebleu").corpus_bleu(hypotheses, [references]).score)
+    if not hypotheses or not references or any(len(hypotheses) != len(texts) for texts in references):
+        counts = ", ".join(str(len(texts)) for texts in references) or "no"
+        raise InvalidInput(f"BLEU of {len(hypotheses)} translations against {counts} references: give one for each")
+    return float(required("sacrebleu").corpus_bleu(hypotheses, references).score)
 
 
 def _languages(name: str) -> list[str]:
