@@ -1,13 +1,15 @@
-"""``python -m empirical measure VARIANT``: the same rows as ``python -m theory predict``, with intervals."""
+"""``python -m empirical measure VARIANT``: the same rows as ``python -m theory predict``, with intervals; ``corpora``: data."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 
 from rich.console import Console
 from rich.progress import Progress
 
+from empirical.corpora import listing
 from empirical.ensemble import Ensemble
 from empirical.layers import ENGINES
 from empirical.measurement import DTYPES, Cell, boundaries, device_named
@@ -15,7 +17,7 @@ from empirical.sanity import gate
 from empirical.sources import SOURCES
 from empirical.statistics import mean_interval
 from theory.boundary import write
-from theory.commands import Parser, add_configuration, configuration, leave_in_one_line, rows_as_json, rows_as_table
+from theory.commands import SCHEMA, Parser, add_configuration, configuration, leave_in_one_line, rows_as_json, rows_as_table
 from theory.errors import InvalidInput
 from theory.quantities import quantity
 
@@ -25,7 +27,7 @@ BOUNDARIES = 16
 
 def main() -> None:
     """Parse the command line and measure."""
-    parser = Parser(prog="python -m empirical", description="Measure networks at initialisation.")
+    parser = Parser(prog="python -m empirical", description="Measure networks at initialisation; list the data.")
     commands = parser.add_subparsers(dest="command", required=True)
     measuring = commands.add_parser("measure", help="a quantity layer by layer, for one configuration")
     add_configuration(measuring)
@@ -43,7 +45,20 @@ def main() -> None:
     measuring.add_argument(
         "--level", type=float, default=0.95, help="confidence level of a row's interval (default: %(default)s)"
     )
-    _measure(parser.parse_args())
+    showing = commands.add_parser("corpora", help="the data of the training claims: sizes, hashes, entropies")
+    showing.add_argument("names", nargs="*", metavar="NAME", help=f"default: {', '.join(listing.NAMES)}; en-fr and so on")
+    showing.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    {"measure": _measure, "corpora": _corpora}[arguments.command](arguments)
+
+
+def _corpora(arguments: argparse.Namespace) -> None:
+    rows = map(listing.row, arguments.names) if arguments.names else map(listing.row_if_installed, listing.NAMES)
+    if arguments.json:
+        print(json.dumps({"schema": SCHEMA, "corpora": list(rows)}))
+        return
+    for row in rows:
+        print(listing.line(row), flush=True)
 
 
 def _measure(arguments: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from empirical import text
+from empirical import corpora
 from empirical.draws import Draws
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
@@ -59,11 +59,11 @@ def real_text(configuration: Configuration, draws: Draws) -> Feed:
     N(0, 1/width). The gradient runs through the embedding, which is a leaf of the graph.
     """
     tokens, width = configuration.tokens, configuration.width
-    data = torch.frombuffer(bytearray(text.corpus()), dtype=torch.uint8).long()
+    data = corpora.whole("topics")
     starts = draws.integers("inputs", len(data) - tokens - 1)
     windows = torch.stack([data[start : start + tokens + 1] for start in starts]).to(draws.device)
-    embedding = draws.normal("inputs", text.VOCABULARY, width).requires_grad_()
-    unembedding = draws.normal("upstream", width, text.VOCABULARY, std=width**-0.5)
+    embedding = draws.normal("inputs", corpora.BYTES, width).requires_grad_()
+    unembedding = draws.normal("upstream", width, corpora.BYTES, std=width**-0.5)
     inputs = torch.gather(embedding, 1, windows[:, :-1, None].expand(-1, -1, width))
 
     def logits(output: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ def real_text(configuration: Configuration, draws: Draws) -> Feed:
 
     def ends(output: Tensor) -> tuple[Tensor, Tensor]:
         here, following = windows[:, :-1], windows[:, 1:]
-        error = torch.softmax(logits(output).double(), -1) - torch.nn.functional.one_hot(following, text.VOCABULARY)
+        error = torch.softmax(logits(output).double(), -1) - torch.nn.functional.one_hot(following, corpora.BYTES)
         same_byte = (here[:, :, None] == here[:, None, :]).double()
         return same_byte, error @ error.mT / (width * tokens**2)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from empirical import text
+from empirical import corpora
 from theory.algebra import Variant
 
 SCHEMA = 1
@@ -81,7 +81,7 @@ def header(
         "dirty": bool(_git("status", "--porcelain")),
         "code": _code_digest(variants),
         "variants": [variant.name for variant in variants],
-        "corpus": text.digest(),
+        "corpus": corpora.text("topics").digest,
         "started": _now(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "accelerator": torch.cuda.get_device_name() if device.type == "cuda" else None,
