@@ -1,0 +1,33 @@
+"""Rules that end a run early: nothing that could still happen would change what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from empirical.training.arm import Arm
+
+Rule = Callable[[Arm, Sequence[int], np.ndarray, float | None], np.ndarray]
+"""(arm, steps evaluated so far, held-out losses (evaluations, members), unlearned loss) → which members are decided."""
+NEAR = 0.05
+"""Nats (or units of loss) below the unlearned loss within which nothing has been learned."""
+
+
+def not_finite(arm: Arm, steps: Sequence[int], losses: np.ndarray, unlearned: float | None) -> np.ndarray:
+    """The loss has become infinite or no number: it cannot return."""
+    decided: np.ndarray = ~np.isfinite(losses[-1])
+    return decided
+
+
+def stuck(arm: Arm, steps: Sequence[int], losses: np.ndarray, unlearned: float | None) -> np.ndarray:
+    """After the warm-up, and for a third of all steps in a row, the loss was no better than `NEAR` below the unlearned one."""
+    since = steps[-1] - arm.steps / 3
+    watched = [i for i, step in enumerate(steps) if step >= since]
+    if unlearned is None or since < arm.schedule.warmup or len(watched) < 2:
+        return np.zeros(losses.shape[1], dtype=bool)
+    decided: np.ndarray = (losses[watched] > unlearned - NEAR).all(axis=0)
+    return decided
+
+
+RULES: dict[str, Rule] = {"not-finite": not_finite, "stuck": stuck}
