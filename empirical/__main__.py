@@ -1,4 +1,4 @@
-"""``python -m empirical measure VARIANT``: the same rows as ``python -m theory predict``, with intervals."""
+"""``python -m empirical``: ``measure VARIANT`` gives the same rows as ``python -m theory predict``, ``train VARIANT`` trains."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from empirical.measurement import DTYPES, Cell, boundaries, device_named
 from empirical.sanity import gate
 from empirical.sources import SOURCES
 from empirical.statistics import mean_interval
+from empirical.training import command
 from theory.boundary import write
 from theory.commands import Parser, add_configuration, configuration, leave_in_one_line, rows_as_json, rows_as_table
 from theory.errors import InvalidInput
@@ -24,8 +25,8 @@ BOUNDARIES = 16
 
 
 def main() -> None:
-    """Parse the command line and measure."""
-    parser = Parser(prog="python -m empirical", description="Measure networks at initialisation.")
+    """Parse the command line and do what it asks for."""
+    parser = Parser(prog="python -m empirical", description="Measure networks at initialisation, or train them.")
     commands = parser.add_subparsers(dest="command", required=True)
     measuring = commands.add_parser("measure", help="a quantity layer by layer, for one configuration")
     add_configuration(measuring)
@@ -43,7 +44,10 @@ def main() -> None:
     measuring.add_argument(
         "--level", type=float, default=0.95, help="confidence level of a row's interval (default: %(default)s)"
     )
-    _measure(parser.parse_args())
+    measuring.set_defaults(act=_measure)
+    command.add(commands)
+    arguments = parser.parse_args()
+    arguments.act(arguments)
 
 
 def _measure(arguments: argparse.Namespace) -> None:

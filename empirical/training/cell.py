@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,8 @@ import torch
 
 from empirical.training.arm import Arm
 from empirical.training.run import Progress, Trained, train
+
+CPU = torch.device("cpu")
 
 
 class TrainingCell:
@@ -26,7 +28,7 @@ class TrainingCell:
     def __init__(
         self,
         arm: Arm,
-        device: torch.device = torch.device("cpu"),  # noqa: B008 - immutable
+        device: torch.device = CPU,
         progress: Progress = lambda step, loss: None,
         folder: Path | None = None,
     ) -> None:
@@ -49,7 +51,7 @@ class TrainingCell:
         return train(self.arm, members, self.device, self.progress, checkpoint)
 
 
-@lru_cache(maxsize=None)
-def shared_cell(arm: Arm, device: torch.device = torch.device("cpu")) -> TrainingCell:  # noqa: B008 - immutable
+@cache
+def shared_cell(arm: Arm, device: torch.device = CPU) -> TrainingCell:
     """One cell an arm: claims that read the same arm share its training."""
     return TrainingCell(arm, device)

@@ -16,8 +16,7 @@ NEAR = 0.05
 
 def not_finite(arm: Arm, steps: Sequence[int], losses: np.ndarray, unlearned: float | None) -> np.ndarray:
     """The loss has become infinite or no number: it cannot return."""
-    decided: np.ndarray = ~np.isfinite(losses[-1])
-    return decided
+    return np.logical_not(np.isfinite(losses[-1]))
 
 
 def stuck(arm: Arm, steps: Sequence[int], losses: np.ndarray, unlearned: float | None) -> np.ndarray:
@@ -26,8 +25,7 @@ def stuck(arm: Arm, steps: Sequence[int], losses: np.ndarray, unlearned: float |
     watched = [i for i, step in enumerate(steps) if step >= since]
     if unlearned is None or since < arm.schedule.warmup or len(watched) < 2:
         return np.zeros(losses.shape[1], dtype=bool)
-    decided: np.ndarray = (losses[watched] > unlearned - NEAR).all(axis=0)
-    return decided
+    return np.all(losses[watched] > unlearned - NEAR, axis=0)
 
 
 RULES: dict[str, Rule] = {"not-finite": not_finite, "stuck": stuck}

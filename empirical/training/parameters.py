@@ -45,9 +45,7 @@ class Store:
     def constant(self, key: Key, value: float, *shape: int) -> Tensor:
         """``value`` at first, (members, *shape)."""
         draws = self.draws
-        return self.get(
-            key, lambda: torch.full((len(draws.members), *shape), value, device=draws.device, dtype=draws.dtype)
-        )
+        return self.get(key, lambda: torch.full((len(draws.members), *shape), value, device=draws.device, dtype=draws.dtype))
 
 
 @dataclass(frozen=True)
@@ -89,9 +87,7 @@ class Learned:
         shared = self.configuration.variant.tied and 1 <= layer <= self.configuration.depth
         return self.stack, 1 if shared else layer, index, of + name
 
-    def __call__(
-        self, key: Place, x: Tensor, fan_out: int, variance: float, bias: float = 0.0, uniform: bool = False
-    ) -> Tensor:
+    def __call__(self, key: Place, x: Tensor, fan_out: int, variance: float, bias: float = 0.0, uniform: bool = False) -> Tensor:
         """x W + b, (members, …, fan_in) → (members, …, fan_out); see `empirical.layers.RandomLinear`."""
         fan_in = x.shape[-1]
         weights = self.store.matrix(self._key(key), fan_in, fan_out, std=(variance / fan_in) ** 0.5, uniform=uniform)
@@ -116,7 +112,7 @@ class Learned:
         """A learnable constant, (members, 1, 1, 1)."""
         key_ = self._key(key)
         if isinstance(value, Tensor):
-            return self.store.get(key_, lambda: value.float())
+            return self.store.get(key_, lambda: value.to(self.store.draws.dtype))
         return self.store.constant(key_, value, 1, 1, 1)
 
     def memory(self, key: Place, x: Tensor) -> Tensor:
@@ -127,6 +123,6 @@ class Learned:
         """Softmax attention by torch's fused function; a cross-attention is not causal."""
         across, hidden = key[1] in self.reading.memories, self.reading.hidden.get(key[1])
         seen = None if hidden is None else ~hidden.flatten(0, 1)[:, None, None, :]
-        flat = (x.flatten(0, -4) for x in (query, keys, values))
-        mixed = functional.scaled_dot_product_attention(*flat, attn_mask=seen, is_causal=causal and not across)
+        q, k, v = (x.flatten(0, -4) for x in (query, keys, values))
+        mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen, is_causal=causal and not across)
         return mixed.unflatten(0, query.shape[:-3])

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ class _Run:
             return
         self.step += 1
         first = FirstUpdate(self.model, self.store, self.shared) if self.step == 1 else None
-        rate = self.arm.schedule.rate(self.step)
+        rate = self.arm.schedule.rate(self.step, self.arm.steps)
         self._optimise(rate)
         if first is not None:
             with self._precision():
@@ -142,7 +143,7 @@ class _Run:
         self.optimiser.param_groups[0]["lr"] = rate
         self.optimiser.step()
         if self.step % _LOOK == 1:
-            self.loss = float(losses.mean())
+            self.loss = float(losses.detach().mean())
 
     def _look(self) -> None:
         """Held-out loss, rules and gradients, where they are due after this step."""
@@ -191,8 +192,10 @@ class _Run:
             "readings": {name: torch.from_numpy(value) for name, value in self.readings.items()},
             "ended": self.ended,
         }
+        written = BytesIO()
+        torch.save(state, written)
         partial = path.with_name(path.name + ".part")
-        torch.save(state, partial)
+        partial.write_bytes(written.getvalue())
         os.replace(partial, path)
 
     def restore(self, path: Path) -> None:

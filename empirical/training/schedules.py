@@ -7,7 +7,7 @@ from math import inf
 
 from theory.errors import InvalidInput
 
-AFTER = ("constant", "inverse-square-root")
+AFTER = ("constant", "inverse-square-root", "linear")
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class Schedule:
     Args:
         peak: largest rate.
         warmup: steps until it is reached; 0 starts with it.
-        after: ``constant``, or ``inverse-square-root`` for peak·√(warmup/step) (Vaswani et al. 2017, eq. 3).
+        after: ``constant``; ``inverse-square-root`` for peak·√(warmup/step) (Vaswani et al. 2017, eq. 3); ``linear`` for a
+            straight line that would reach 0 one step after the last.
 
     Raises:
         InvalidInput: a value out of range.
@@ -33,10 +34,12 @@ class Schedule:
         if self.warmup < 0:
             raise InvalidInput(f"warmup is {self.warmup}: give a number of steps, 0 for none")
         if self.after not in AFTER:
-            raise InvalidInput(f"unknown schedule {self.after!r} after the warm-up: use {' or '.join(AFTER)}")
+            raise InvalidInput(f"unknown schedule {self.after!r} after the warm-up: use {', '.join(AFTER)}")
 
-    def rate(self, step: int) -> float:
-        """Of the step with this number, the first being 1."""
+    def rate(self, step: int, steps: int) -> float:
+        """Of step number ``step``, the first being 1, out of ``steps``."""
         if step <= self.warmup:
             return self.peak * step / self.warmup
+        if self.after == "linear":
+            return self.peak * (steps + 1 - step) / (steps + 1 - max(self.warmup, 1))
         return self.peak if self.after == "constant" else self.peak * (max(self.warmup, 1) / step) ** 0.5

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import sympy
-
 from theory.algebra.expression import Expression, L, Scale, Stream, Sublayer, i, k, l, walk
 from theory.algebra.placement import Position, Streams
 from theory.algebra.printing import to_text

@@ -88,9 +88,7 @@ class Translator:
         stack, padding = self.stacks["decoder"], sources == self.pad
         attentions = [index for index, name in enumerate(stack.sublayers) if name == "attention"]
         across = attentions[1::2]
-        learned = Learned(
-            store, "decoder", stack, Reading(dict.fromkeys(across, memory), dict.fromkeys(across, padding))
-        )
+        learned = Learned(store, "decoder", stack, Reading(dict.fromkeys(across, memory), dict.fromkeys(across, padding)))
         return forward(stack, self._embedded(store, targets, "target"), learned, learned)
 
     def _embedded(self, store: Store, ids: Tensor, side: str) -> Tensor:
