@@ -68,9 +68,9 @@ NOTHING = Reading()
 class Learned:
     """The matrices (`empirical.layers.Linear`) and the parts (`empirical.parts.Parts`) of one stack that is trained.
 
-    Matrices have a bias where the initialisation draws one. Norms have a gain (1 at first) and, RMSNorm apart, a bias
-    (0 at first); so has tanh where it stands for a norm. A variant's learnable constants are one number a place, and so is
-    Admin's ω, which is profiled when the parameters are made and learned from there.
+    Every matrix has a bias, 0 at first unless the initialisation draws one. Norms have a gain (1 at first) and, RMSNorm apart,
+    a bias (0 at first); so has tanh where it stands for a norm. A variant's learnable constants are one number a place, and so
+    is Admin's ω, which is profiled when the parameters are made and learned from there.
 
     Args:
         store: where the numbers are.
@@ -91,11 +91,12 @@ class Learned:
         """x W + b, (members, …, fan_in) → (members, …, fan_out); see `empirical.layers.RandomLinear`."""
         fan_in = x.shape[-1]
         weights = self.store.matrix(self._key(key), fan_in, fan_out, std=(variance / fan_in) ** 0.5, uniform=uniform)
-        rows = x.flatten(1, -2)
+        at = self._key(key, "bias of ")
         if bias:
-            shift = self.store.matrix(self._key(key, "bias of "), 1, fan_out, std=bias**0.5, uniform=uniform)
-            return torch.baddbmm(shift, rows, weights).unflatten(1, x.shape[1:-1])
-        return torch.bmm(rows, weights).unflatten(1, x.shape[1:-1])
+            shift = self.store.matrix(at, 1, fan_out, std=bias**0.5, uniform=uniform)
+        else:
+            shift = self.store.constant(at, 0.0, 1, fan_out)
+        return torch.baddbmm(shift, x.flatten(1, -2), weights).unflatten(1, x.shape[1:-1])
 
     def norm(self, key: Place, x: Tensor, kind: str) -> Tensor:
         """The norm with its gain and bias; heads share theirs."""

@@ -77,12 +77,11 @@ def _is_matrix(key: Key) -> bool:
 
 def _group(key: Key) -> str:
     stack, _, _, name = key
+    of = name.removeprefix("bias of ")
     if not stack:
-        return name
-    if name in ("WQ", "WK", "WV", "WO") or name.startswith("bias of W") and name[8:] in ("WQ", "WK", "WV", "WO"):
-        return f"{stack} attention"
-    if name.startswith(("W", "bias of W")):
-        return f"{stack} ffn"
+        return of
+    if of.startswith("W"):
+        return f"{stack} {'attention' if of in ('WQ', 'WK', 'WV', 'WO') else 'ffn'}"
     return f"{stack} norms" if name.startswith(("gain of ", "bias of ")) else f"{stack} constants"
 
 
