@@ -363,6 +363,10 @@ def test_equal_seeds_give_equal_results_and_other_seeds_others() -> None:
     assert first.values["held-out-loss"].shape == (2, 5)
     assert first.steps == (0, 5, 10, 15, 20)
     assert first.values["final-loss"].mean() < first.values["held-out-loss"][:, 0].mean()
+    assert first.labels["stream-gradient"] == ("decoder 0", "decoder 1", "decoder 2")
+    assert first.labels["parameter-gradient"][3:7] == ("decoder 1.1 WO", "decoder 1.2 W1", "decoder 1.2 W2", "decoder 2.1 WQ")
+    for name, rows in first.labels.items():
+        assert first.values[f"{name}@10"].shape == (2, len(rows))
     assert {"stream-gradient@0", "group-gradient@10", "first-update", "first-block-update"} <= first.values.keys()
 
 

@@ -77,10 +77,11 @@ class Arm:
         return tuple(step for step in self.profiled if step <= self.steps)
 
     def describe(self) -> dict[str, Any]:
-        """Everything as plain JSON values, the variant by its equation too."""
+        """Everything as plain JSON values, the variant by its equation and initial gain too."""
         own = {name: value for name, value in vars(self).items() if name not in ("configuration", "schedule")}
-        variant = self.configuration.variant
-        return self.configuration.describe() | own | vars(self.schedule) | {"variant": variant.name, "equation": variant.equation}
+        variant, depth = self.configuration.variant, self.configuration.depth
+        law = {"variant": variant.name, "equation": variant.equation, "branch_gain": variant.branch_gain(depth)}
+        return self.configuration.describe() | own | vars(self.schedule) | law
 
     @property
     def digest(self) -> str:

@@ -35,6 +35,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--after", default="constant", help=f"after it: {', '.join(AFTER)} (default: %(default)s)")
     parser.add_argument("--clip", type=float, default=0.0, help="largest norm of a gradient (default: no limit)")
     parser.add_argument("--evaluations", type=int, default=20, help="of the held-out loss (default: %(default)s)")
+    parser.add_argument("--held-out", type=int, default=64, help="examples that it is taken over (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=3, help="number of networks (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="base seed (default: %(default)s)")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: %(default)s)")
@@ -55,6 +56,7 @@ def _train(arguments: argparse.Namespace) -> None:
         steps=arguments.steps,
         batch=arguments.batch,
         evaluations=arguments.evaluations,
+        held_out=arguments.held_out,
         profiled=(),
         seed=arguments.seed,
         dtype=arguments.dtype,
@@ -83,7 +85,7 @@ def _print(arm: Arm, found: Trained, arguments: argparse.Namespace, device: str)
     ]
     ended = ", ".join(sorted({rule for rule in found.ended if rule}))
     if arguments.json:
-        more = {name: value for name, value in arm.describe().items() if name not in ("variant", "equation")}
+        more = {name: value for name, value in arm.describe().items() if name not in ("variant", "equation", "branch_gain")}
         more |= {"seeds": arguments.seeds, "device": device, "level": arguments.level}
         more |= {"unlearned": found.unlearned, "taken": found.taken, "ended": ended}
         print(rows_as_json(arm.configuration, "held-out-loss", rows, **more))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 
 from empirical.probes.base import by_layer, mean_square, wide
 from empirical.training.models import Batch, Model
 from empirical.training.parameters import Key, Store
-from theory.configuration import Configuration
 
 Tensor = torch.Tensor
 
@@ -54,6 +51,15 @@ def gradients(model: Model, store: Store, batch: Batch) -> dict[str, Tensor]:
         "stream-gradient": by_layer(at_streams),
         "parameter-gradient": by_layer([squares[key] for key in matrices(store)]),
         "group-gradient": by_layer([torch.stack([squares[key] for key in keys]).sum(dim=0) for keys in grouped.values()]),
+    }
+
+
+def labels(model: Model, store: Store) -> dict[str, tuple[str, ...]]:
+    """Names of the rows of `gradients`: ``decoder 0``, ``decoder 1.1 WQ`` (block and sublayer from 1), ``decoder ffn``."""
+    return {
+        "stream-gradient": tuple(f"{name} {layer}" for name, stack in model.stacks.items() for layer in range(stack.depth + 1)),
+        "parameter-gradient": tuple(f"{stack} {layer}.{index + 1} {name}" for stack, layer, index, name in matrices(store)),
+        "group-gradient": tuple(groups(store)),
     }
 
 
@@ -107,8 +113,3 @@ class FirstUpdate:
     @torch.no_grad()
     def _run(self, store: Store) -> Tensor:
         return self.model(store, expanded(store, self.batch)).output.flatten(1, 2)
-
-
-def labels(stacks: Mapping[str, Configuration]) -> list[dict[str, object]]:
-    """Stack and layer of every row of ``stream-gradient``."""
-    return [{"stack": name, "layer": layer} for name, stack in stacks.items() for layer in range(stack.depth + 1)]

@@ -18,7 +18,7 @@ from empirical.measurement import DTYPES
 from empirical.training.arm import Arm
 from empirical.training.decided import RULES
 from empirical.training.parameters import Store
-from empirical.training.readings import FirstUpdate, gradients, groups, held_out_loss
+from empirical.training.readings import FirstUpdate, gradients, held_out_loss, labels
 from empirical.training.tasks import task
 from theory.errors import InvalidInput
 from theory.registry import find
@@ -37,7 +37,7 @@ class Trained:
         values: (members, rows) by quantity; ``held-out-loss`` has one row an evaluation, an arm that ended early keeps its
             last loss for the evaluations it skipped.
         steps: the evaluations' steps.
-        groups: labels of the rows of ``group-gradient``.
+        labels: of the rows of ``stream-gradient``, ``parameter-gradient`` and ``group-gradient``.
         unlearned: held-out loss of a model that has learned nothing, where it is known.
         taken: steps that were taken.
         ended: the rule that decided each member early; empty where none did.
@@ -45,7 +45,7 @@ class Trained:
 
     values: Mapping[str, np.ndarray]
     steps: tuple[int, ...]
-    groups: tuple[str, ...]
+    labels: Mapping[str, tuple[str, ...]]
     unlearned: float | None
     taken: int
     ended: tuple[str, ...]
@@ -78,7 +78,8 @@ def train(
         run.advance()
         if run.step in arm.evaluated and checkpoint is not None:
             run.save(checkpoint)
-        progress(run.step, run.loss)
+        if run.step:
+            progress(run.step, run.loss)
     return run.found()
 
 
@@ -176,7 +177,7 @@ class _Run:
         with self._precision():
             scores = self.task.scores(self.model, self.store, self.arm.held_out)
         values = {"held-out-loss": losses, "final-loss": losses[:, -1:], **self.readings, **scores}
-        names = tuple(groups(self.store))
+        names = labels(self.model, self.store)
         return Trained(values, self.arm.evaluated, names, self.task.unlearned, self.step, tuple(self.ended))
 
     def save(self, path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -84,7 +85,7 @@ class TranslationTask:
     def digest(self) -> str:
         return str(self.pairs.digest)
 
-    @property
+    @cached_property
     def unlearned(self) -> float:
         """Nats per held-out target token under the training targets' frequencies, one added to every count."""
         train, held_out = (torch.cat([target[1:] for _, target in part]) for part in (self.pairs.train, self.pairs.held_out))
