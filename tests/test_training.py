@@ -417,7 +417,9 @@ def test_rules_of_an_early_end() -> None:
     losses = np.array([[9.0, 9.0, 2.0], [3.0, 3.0, 3.0], [3.0, 2.0, np.nan]])
     assert RULES["not-finite"](arm, steps, losses, 3.0).tolist() == [False, False, True]
     assert RULES["stuck"](arm, steps, losses, 3.0).tolist() == [True, False, False]
-    assert RULES["stuck"](arm, steps[:2], losses[:2], 3.0).tolist() == [False] * 3, "within the warm-up"
+    assert RULES["stuck"](arm, steps[:2], losses[:2], 3.0).tolist() == [False] * 3, "too soon"
+    late = replace(arm, schedule=Schedule(1.0, 4))
+    assert RULES["stuck"](late, steps, losses, 3.0).tolist() == [False] * 3, "partly within the warm-up"
     assert RULES["stuck"](arm, steps, losses, None).tolist() == [False] * 3
     assert RULES["stuck"](arm, steps, losses - 0.051, 3.0).tolist() == [False] * 3
     assert RULES["stuck"](arm, steps, losses - 0.049, 3.0).tolist() == [True, False, False]

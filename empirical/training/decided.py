@@ -1,4 +1,4 @@
-"""Rules that end a run early: nothing that could still happen would change what it shows."""
+"""Rules that end a run early, once what is left of it would hardly change what it shows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ def not_finite(arm: Arm, steps: Sequence[int], losses: np.ndarray, unlearned: fl
 
 
 def stuck(arm: Arm, steps: Sequence[int], losses: np.ndarray, unlearned: float | None) -> np.ndarray:
-    """After the warm-up, and for a third of all steps in a row, the loss was no better than `NEAR` below the unlearned one."""
+    """Two thirds are done, and for a third, behind the warm-up, the loss was no better than `NEAR` below the unlearned one.
+
+    Sooner would be too soon: a plateau of a third of the steps from the start is sometimes left again.
+    """
     since = steps[-1] - arm.steps / 3
     watched = [i for i, step in enumerate(steps) if step >= since]
-    if unlearned is None or since < arm.schedule.warmup or len(watched) < 2:
+    if unlearned is None or since < max(arm.schedule.warmup, arm.steps / 3) or len(watched) < 2:
         return np.zeros(losses.shape[1], dtype=bool)
     return np.all(losses[watched] > unlearned - NEAR, axis=0)
 
