@@ -1,4 +1,6 @@
-"""``python -m empirical measure VARIANT``: the same rows as ``python -m theory predict``, with intervals; ``corpora``: data."""
+"""``python -m empirical``: ``measure VARIANT`` gives the same rows as ``python -m theory predict``, ``train VARIANT`` trains;
+``corpora`` lists the data.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ from empirical.measurement import DTYPES, Cell, boundaries, device_named
 from empirical.sanity import gate
 from empirical.sources import SOURCES
 from empirical.statistics import mean_interval
+from empirical.training import command
 from theory.boundary import write
 from theory.commands import SCHEMA, Parser, add_configuration, configuration, leave_in_one_line, rows_as_json, rows_as_table
 from theory.errors import InvalidInput
@@ -26,8 +29,8 @@ BOUNDARIES = 16
 
 
 def main() -> None:
-    """Parse the command line and measure."""
-    parser = Parser(prog="python -m empirical", description="Measure networks at initialisation; list the data.")
+    """Parse the command line and do what it asks for."""
+    parser = Parser(prog="python -m empirical", description="Measure networks at initialisation, or train them; list the data.")
     commands = parser.add_subparsers(dest="command", required=True)
     measuring = commands.add_parser("measure", help="a quantity layer by layer, for one configuration")
     add_configuration(measuring)
@@ -45,11 +48,14 @@ def main() -> None:
     measuring.add_argument(
         "--level", type=float, default=0.95, help="confidence level of a row's interval (default: %(default)s)"
     )
+    measuring.set_defaults(act=_measure)
+    command.add(commands)
     showing = commands.add_parser("corpora", help="the data of the training claims: sizes, hashes, entropies")
     showing.add_argument("names", nargs="*", metavar="NAME", help=f"default: {', '.join(listing.NAMES)}; en-fr and so on")
     showing.add_argument("--json", action="store_true", help="print one JSON object")
+    showing.set_defaults(act=_corpora)
     arguments = parser.parse_args()
-    {"measure": _measure, "corpora": _corpora}[arguments.command](arguments)
+    arguments.act(arguments)
 
 
 def _corpora(arguments: argparse.Namespace) -> None:

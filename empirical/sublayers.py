@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from empirical.layers import Linear
-from empirical.norms import normalise
+from empirical.parts import UNTRAINED, Parts
 from theory.algebra import Stream, Sublayer
 from theory.configuration import Configuration
 from theory.sublayers import Attention, SublayerMaps, TokenWise
@@ -34,10 +34,13 @@ class SublayerApplication:
         maps: which sublayer.
         place: (layer, index within the block), both from the weights' keys.
         linear: draws and applies matrices.
+        parts: the norms inside, and what attention reads.
     """
 
-    def __init__(self, configuration: Configuration, maps: SublayerMaps, place: tuple[int, int], linear: Linear) -> None:
-        self.configuration, self.maps, self.place, self.linear = configuration, maps, place, linear
+    def __init__(
+        self, configuration: Configuration, maps: SublayerMaps, place: tuple[int, int], linear: Linear, parts: Parts = UNTRAINED
+    ) -> None:
+        self.configuration, self.maps, self.place, self.linear, self.parts = configuration, maps, place, linear, parts
         self.weights = configuration.weights(maps)
 
     def __call__(self, x: Tensor, node: Sublayer = _PLAIN) -> Tensor:
@@ -55,7 +58,7 @@ class SublayerApplication:
 
     def _normed(self, place: str, x: Tensor) -> Tensor:
         """What a norm at ``place`` makes of x (over the last axis), x itself where there is none."""
-        return normalise(x, self._inner[place]) if place in self._inner else x
+        return self.parts.norm((*self.place, place), x, self._inner[place]) if place in self._inner else x
 
     def _tokenwise(self, x: Tensor, maps: TokenWise) -> Tensor:
         activation, width = ACTIVATIONS[maps.activation.name], x.shape[-1]
@@ -65,15 +68,11 @@ class SublayerApplication:
         return self._matrix("W2", self._normed("middle", hidden), width)
 
     def _attention(self, x: Tensor) -> Tensor:
-        tokens, width = x.shape[-2:]
-        heads = self.configuration.heads
+        heads, width, at = self.configuration.heads, x.shape[-1], (*self.place, self.maps.name)
+        memory = self.parts.memory(at, x)
         query, key, value = (
-            self._normed(place, self._matrix(name, x, width).unflatten(-1, (heads, width // heads)).transpose(-3, -2))
-            for name, place in (("WQ", "query"), ("WK", "key"), ("WV", "value"))
+            self._normed(place, self._matrix(name, given, width).unflatten(-1, (heads, width // heads)).transpose(-3, -2))
+            for name, place, given in (("WQ", "query", x), ("WK", "key", memory), ("WV", "value", memory))
         )
-        scores = (query @ key.mT) / (width // heads) ** 0.5
-        if self.configuration.causal:
-            later = torch.ones(tokens, tokens, dtype=torch.bool, device=x.device).triu(1)
-            scores = scores.masked_fill(later, float("-inf"))
-        mixed = torch.softmax(scores, dim=-1) @ value
+        mixed = self.parts.mixture(at, query, key, value, self.configuration.causal)
         return self._matrix("WO", self._normed("middle", mixed.transpose(-3, -2).reshape(x.shape)), width)

@@ -45,8 +45,8 @@ def exact_number(text: str) -> sympy.Expr:
         raise InvalidInput(f"{text!r} is no number: write it as 1, 1/4 or 0.25") from None
 
 
-def add_configuration(parser: argparse.ArgumentParser) -> None:
-    """The flags that ``predict`` and ``measure`` have in common."""
+def add_network(parser: argparse.ArgumentParser) -> None:
+    """The flags that describe a network."""
     parser.add_argument(
         "variant", help="name of a variant (see: python -m theory list), or path of a .py file that defines VARIANT"
     )
@@ -63,8 +63,13 @@ def add_configuration(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gain", type=float, default=1.0, help="factor on every weight variance (default: %(default)s)")
     parser.add_argument("--init", default="fan-in", help=f"one of {', '.join(INITIALISATIONS)} (default: %(default)s)")
     parser.add_argument("--expansion", type=int, default=1, help="hidden width over width (default: %(default)s)")
-    parser.add_argument("--quantity", default="stream-gradient", help=f"one of {', '.join(QUANTITIES)} (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def add_configuration(parser: argparse.ArgumentParser) -> None:
+    """The flags that ``predict`` and ``measure`` have in common."""
+    add_network(parser)
+    parser.add_argument("--quantity", default="stream-gradient", help=f"one of {', '.join(QUANTITIES)} (default: %(default)s)")
 
 
 def configuration(arguments: argparse.Namespace) -> Configuration:
@@ -74,6 +79,15 @@ def configuration(arguments: argparse.Namespace) -> Configuration:
         InvalidInput: a flag out of range, an unknown variant, sublayer or quantity.
     """
     quantity(arguments.quantity)
+    return network(arguments)
+
+
+def network(arguments: argparse.Namespace) -> Configuration:
+    """The configuration that the flags of `add_network` describe.
+
+    Raises:
+        InvalidInput: a flag out of range, an unknown variant or sublayer.
+    """
     heads = arguments.heads
     if heads is None:
         heads = next((h for h in (4, 2) if arguments.width > 0 and arguments.width % h == 0), 1)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import sympy
-
-from theory.algebra.expression import Expression, L, Stream, Sublayer, i, k, l, walk
+from theory.algebra.expression import Expression, L, Scale, Stream, Sublayer, i, k, l, walk
 from theory.algebra.placement import Position, Streams
 from theory.algebra.printing import to_text
 from theory.errors import InvalidInput
@@ -90,11 +88,18 @@ def _validate_ends(variant: Variant, where: str) -> None:
 def _validate_coefficients(variant: Variant, where: str) -> None:
     known = {L, l, i, k, *(symbol for symbol, _ in variant.formulas)}
     updates = (node for case in variant.cases for _, node in case.steps)
-    for node in walk(*updates, variant.read_out, *(node for _, node in variant.start)):
-        unknown = getattr(node, "coefficient", sympy.Integer(0)).free_symbols - known
+    nodes = walk(*updates, variant.read_out, *(node for _, node in variant.start))
+    formulas = [node.coefficient for node in nodes if isinstance(node, Scale)]
+    for formula in formulas:
+        unknown = formula.free_symbols - known
         if unknown:
             names = ", ".join(sorted(map(str, unknown)))
             raise InvalidInput(f"{where}: {names} in a coefficient has no value; give it in constants")
+    for symbol in variant.learnable:
+        if symbol not in known - {L, l, i, k}:
+            raise InvalidInput(f"{where}: the learnable {symbol} has no value to start from; give it in constants")
+        if any(symbol in formula.free_symbols and formula != symbol for formula in formulas):
+            raise InvalidInput(f"{where}: the learnable {symbol} has to be a coefficient by itself, as in {symbol} * F(x)")
     if variant.gain.free_symbols - {L}:
         raise InvalidInput(f"{where}: the gain {variant.gain} may hold only L: all blocks start with one gain")
     for name, expression in (*((str(s), f) for s, f in variant.formulas), ("gain", variant.gain)):

@@ -36,6 +36,7 @@ class Variant:
         gain: factor on the standard deviation of the branch's matrices, a formula in L (DeepNorm's β: FFN, value and
             output projections; queries and keys keep theirs).
         tied: all blocks share one block's weights (a looped block).
+        learnable: constants that training moves, one number wherever the update is applied; laws at initialisation do not ask.
 
     Raises:
         InvalidInput: when the parts do not fit together.
@@ -49,12 +50,14 @@ class Variant:
     constants: Constants | Mapping[sympy.Symbol, sympy.Expr] = field(default=())
     gain: sympy.Expr = sympy.Integer(1)
     tied: bool = False
+    learnable: tuple[sympy.Symbol, ...] = ()
 
     def __post_init__(self) -> None:
         constants = {symbol: sympy.sympify(value) for symbol, value in dict(self.constants).items()}
         object.__setattr__(self, "update", _cases(self.update))
         object.__setattr__(self, "entry", pairs(self.entry))
         object.__setattr__(self, "constants", tuple(constants.items()))
+        object.__setattr__(self, "learnable", tuple(self.learnable))
         object.__setattr__(self, "gain", sympy.sympify(self.gain))
         validate(self)
 

@@ -12,5 +12,6 @@ VARIANT = Variant(
     update=x + F(tanh(alpha * x)),
     read_out=tanh(alpha * x),
     constants={alpha: sympy.Rational(1, 2)},
+    learnable=(alpha,),
     source="Zhu et al. 2025 (Transformers without Normalization), section 4: α = 1/2",
 )

@@ -11,5 +11,6 @@ VARIANT = Variant(
     name="rezero",
     update=x + alpha * F(x),
     constants={alpha: sympy.Integer(0)},
+    learnable=(alpha,),
     source="Bachlechner et al. 2020 (ReZero), section 3, eq. 1: α = 0",
 )

@@ -11,5 +11,6 @@ VARIANT = Variant(
     name="skipinit",
     update=x + alpha * F(x),
     constants={alpha: 1 / sympy.sqrt(L)},
+    learnable=(alpha,),
     source="De & Smith 2020 (SkipInit), section 4: a scalar per branch that starts at 0 or 1/√(number of branches)",
 )

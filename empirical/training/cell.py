@@ -1,0 +1,57 @@
+"""A trained arm as a cell of a claim: readings of its first members, trained when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from empirical.training.arm import Arm
+from empirical.training.run import Progress, Trained, train
+
+CPU = torch.device("cpu")
+
+
+class TrainingCell:
+    """Called with a number of members, gives (members, rows) of each quantity (see `Trained.values`).
+
+    Args:
+        arm: what is trained.
+        device: where.
+        progress: told of every step.
+        folder: where checkpoints are kept; a run that was killed goes on, one that had ended is read.
+    """
+
+    def __init__(
+        self,
+        arm: Arm,
+        device: torch.device = CPU,
+        progress: Progress = lambda step, loss: None,
+        folder: Path | None = None,
+    ) -> None:
+        self.arm, self.device, self.progress, self.folder = arm, device, progress, folder
+        self.groups: list[Trained] = []
+
+    def __call__(self, members: int) -> Mapping[str, np.ndarray]:
+        """Readings of the first ``members``; those that exist are kept, further ones are trained together."""
+        have = sum(len(group.ended) for group in self.groups)
+        if have < members:
+            self.groups.append(self._train(range(have, members)))
+        joined = {name: np.concatenate([group.values[name] for group in self.groups]) for name in self.groups[0].values}
+        return {name: value[:members] for name, value in joined.items()}
+
+    def _train(self, members: range) -> Trained:
+        checkpoint = None
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            checkpoint = self.folder / f"{self.arm.digest[:16]}-{members.start}-{members.stop}.pt"
+        return train(self.arm, members, self.device, self.progress, checkpoint)
+
+
+@cache
+def shared_cell(arm: Arm, device: torch.device = CPU) -> TrainingCell:
+    """One cell an arm: claims that read the same arm share its training."""
+    return TrainingCell(arm, device)
