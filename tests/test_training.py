@@ -14,7 +14,7 @@ import torch
 from torch.nn import functional
 
 import empirical.training.tasks as tasks
-from empirical import text as documentation
+from empirical import corpora
 from empirical.draws import Draws
 from empirical.probes.base import wide
 from empirical.training import Arm, Schedule, TrainingCell, train
@@ -56,7 +56,7 @@ class StandIn:
 
 @pytest.fixture(autouse=True)
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    data = torch.frombuffer(bytearray(documentation.corpus()[:30_000]), dtype=torch.uint8).long() % LETTERS
+    data = corpora.whole("topics")[:30_000] % LETTERS
     found = StandIn(data[:25_000], data[25_000:])
     monkeypatch.setitem(tasks.KINDS, "stand-in", ("", lambda name: TextTask(found)))
     return found
