@@ -53,7 +53,8 @@ class SublayerStep:
     @property
     def pre_activation(self) -> float:
         """Second moment of what the sublayer's first matrix makes of its argument, mean over tokens."""
-        return self.maps.pre_activation(self.entering, self.weights)
+        inner = dict(sublayer_node(self.walk.targets).inner)
+        return self.maps.pre_activation(self.entering, self.weights, inner)
 
 
 @dataclass(frozen=True)
@@ -235,13 +236,17 @@ class _Stack:
 
     def _fluctuations(self, index: int, step: Walk) -> Fluctuations:
         maps, weights = self.configuration.maps[index], self.weights[index]
-        variance = maps.pre_activation(step.moments[sublayer_node(step.targets).argument], weights)
-        return maps.fluctuations(variance, self.configuration.expansion)
+        node = sublayer_node(step.targets)
+        inner = dict(node.inner)
+        variance = maps.pre_activation(step.moments[node.argument], weights, inner)
+        return maps.fluctuations(variance, self.configuration.expansion, inner)
 
     def _around(self, node: Sublayer, fixed_lengths: bool, lengths: Lengths) -> Surroundings:
         c = self.configuration
         freedom = 1 / lengths.purity if self.finite else None
-        return Surroundings(c.causal, freedom, c.width // c.heads, fixed_lengths, c.depth, self.generator, dict(node.inner))
+        return Surroundings(
+            c.causal, freedom, c.width // c.heads, fixed_lengths, c.depth, self.generator, dict(node.inner), c.heads
+        )
 
     def _coefficients(self, position: Position) -> Callable[[Any], float]:
         return lambda formula: self.configuration.variant.coefficient(formula, position)
