@@ -199,7 +199,8 @@ class _Stack:
             return after.normalised(step.moments[node.argument])
 
         # Whether every token that enters the sublayer has been divided by a norm.
-        fixed = not self.finite or shape(targets).normalised or not lengths.squares.any()
+        of = shape(targets) if self.finite else None
+        fixed = of is None or of.normalised or of.restarted or not lengths.squares.any()
         step = Walk(targets, state, Tokens(), self._coefficients(position), sublayer, divided if self.finite else None)
         if self.finite and len(scatter) == 1:
             scatter.append(self._after(index, step, applications[0], lengths))

@@ -1,4 +1,7 @@
-"""A sublayer step as the two paths of y = αx + βu, u = F(x) or F(N(x)), and whether a norm divides y."""
+"""A sublayer step as the two paths of y = αx + βu, u = F(x) or F(N(x)), and whether a norm divides y.
+
+A norm that both paths go through, y = αN(x) + βF(N(x)), stands before the step: its x is N(x).
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from theory.algebra import Expression, Norm, Scale, Stream, Streams, Sublayer, Sum, Variant, walk
+from theory.algebra import Case, Expression, Norm, Scale, Stream, Streams, Sublayer, Sum, Variant, walk
 from theory.propagation import Walk
 
 Array = np.ndarray
-TWO_PATHS = "derived for steps αx + βF of one stream, with fresh weights and no norm inside F"
+TWO_PATHS = "derived for steps αx + βF of one stream, with fresh weights"
 """What `derived` asks for, in words."""
 
 
@@ -22,16 +25,23 @@ class Shape:
     Attributes:
         sum: the node y.
         sublayer: the node u.
+        start: the node x: the stream, or the norm that both paths go through.
         pinned: y is divided by a norm, so that every token leaves at q = 1.
-        normalised: a norm divides the stream before F.
+        normalised: a norm divides x before F, or norms inside F divide all that it makes of x.
         branch_pinned: a norm divides u before it is added.
     """
 
     sum: Expression
     sublayer: Sublayer
+    start: Expression
     pinned: bool
     normalised: bool
     branch_pinned: bool
+
+    @property
+    def restarted(self) -> bool:
+        """Whether a norm stands before the step, so that every token enters it at q = 1."""
+        return isinstance(self.start, Norm)
 
 
 @dataclass(frozen=True)
@@ -73,30 +83,53 @@ def shape(targets: Streams) -> Shape:
     target = dict(targets)["x"]
     y = target.argument if isinstance(target, Norm) else target
     node = sublayer_node(targets)
+    argument = _unscaled(node.argument)
+    terms = [_unscaled(term) for term in _terms(y)]
+    restarted = isinstance(argument, Norm) and argument in terms and Stream("x") not in terms
     return Shape(
         sum=y,
         sublayer=node,
+        start=argument if restarted else Stream("x"),
         pinned=isinstance(target, Norm),
-        normalised=isinstance(_unscaled(node.argument), Norm),
+        normalised=(isinstance(argument, Norm) and not restarted) or _follows_no_length(node),
         branch_pinned=any(isinstance(above, Norm) and node in walk(above) for above in walk(y)),
     )
 
 
 @lru_cache(maxsize=256)
 def derived(variant: Variant) -> bool:
-    """Whether every step of a variant is y = αx + βu as here, with one stream, fresh weights and no norm inside the sublayer."""
-    return (
-        variant.streams == ("x",)
-        and not variant.tied
-        and all(_two_paths(case.steps) for case in variant.cases)
-        and not any(node.inner for case in variant.cases for node in [sublayer_node(case.steps)])
+    """Whether every step of a variant is y = αx + βu as here, with one stream and fresh weights.
+
+    Norms inside F need an argument behind a norm, or an attention all of whose output is normalised inside.
+    """
+    return variant.streams == ("x",) and not variant.tied and all(_two_paths(case) for case in variant.cases)
+
+
+def plain_sublayers(variant: Variant) -> bool:
+    """Whether no norm stands inside a variant's sublayers."""
+    return not any(sublayer_node(case.steps).inner for case in variant.cases)
+
+
+def _two_paths(case: Case) -> bool:
+    of = shape(case.steps)
+    node = of.sublayer
+    known = (
+        not node.inner
+        or isinstance(_unscaled(node.argument), Norm)
+        or (_follows_no_length(node) and case.sublayer == "attention")
     )
+    direct = (_unscaled(term) == of.start or _branch(term) for term in _terms(of.sum))
+    return known and _stream(node.argument, normed=True) and all(direct)
 
 
-def _two_paths(steps: Streams) -> bool:
-    of = shape(steps)
-    terms = of.sum.terms if isinstance(of.sum, Sum) else (of.sum,)
-    return _stream(of.sublayer.argument, normed=True) and all(_stream(term) or _branch(term) for term in terms)
+def _follows_no_length(node: Sublayer) -> bool:
+    """Whether norms inside attention make it F(tx) = F(x)."""
+    inner = dict(node.inner)
+    return {"query", "key"} <= inner.keys() and not inner.keys().isdisjoint({"value", "middle"})
+
+
+def _terms(node: Expression) -> tuple[Expression, ...]:
+    return node.terms if isinstance(node, Sum) else (node,)
 
 
 def _stream(node: Expression, normed: bool = False) -> bool:
@@ -125,7 +158,9 @@ def paths(step: Walk) -> Paths:
     of = shape(step.targets)
     form, stream = step.forms[of.sum], step.gram[Stream("x"), Stream("x")]
     ones = np.ones(len(stream))
-    alpha, beta = form.get(Stream("x"), 0.0) * ones, form.get(of.sublayer, 0.0) * ones
+    if isinstance(of.start, Norm):
+        ones, stream = step.root_mean_squares[of.start] * ones, step.moment_of(of.start)
+    alpha, beta = form.get(Stream("x"), 0.0) * ones, form.get(of.sublayer, 0.0) * np.ones(len(stream))
     return Paths(
         of=of,
         alpha=alpha,
