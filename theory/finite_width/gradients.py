@@ -118,9 +118,9 @@ def backward(
         response = response * (p.direct_share + fluctuations.degree * p.branch_share)
     below = Memory(aligned / np.diagonal(incoming), response, scatter)
     if isinstance(p.of.start, Norm):
-        through = result.incoming(("x",))["x", "x"] * incoming / result.moment(p.of.start)
+        rms = step.root_mean_squares[p.of.start]
         lost = _mean(below.alignment) * _directions(p.stream) / width
-        return result, through * (1 - lost), Memory.behind_norm(scatter), parameters
+        return result, incoming * (1 - lost) / np.multiply.outer(rms, rms), Memory.behind_norm(scatter), parameters
     return result, incoming, below, parameters
 
 
@@ -130,7 +130,7 @@ def _aligned(p: Paths, alignment: Array, fluctuations: Fluctuations) -> Array:
     A homogeneous F has Jx = u, so that g·x = h·y.
     """
     direct, branch = np.diagonal(p.direct), np.diagonal(p.branch)
-    moved = direct + branch * fluctuations.degree**2 / fluctuations.alignment
+    moved = direct + branch * fluctuations.stretch
     along = (direct + branch * fluctuations.degree) ** 2 / p.lengths
     return (moved - (1 - alignment) * along) / np.diagonal(p.stream)
 
