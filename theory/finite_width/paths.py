@@ -105,11 +105,6 @@ def derived(variant: Variant) -> bool:
     return variant.streams == ("x",) and not variant.tied and all(_two_paths(case) for case in variant.cases)
 
 
-def plain_sublayers(variant: Variant) -> bool:
-    """Whether no norm stands inside a variant's sublayers."""
-    return not any(sublayer_node(case.steps).inner for case in variant.cases)
-
-
 def _two_paths(case: Case) -> bool:
     of = shape(case.steps)
     node = of.sublayer

@@ -55,7 +55,8 @@ class TokenWise(SublayerMaps):
             return None
         s, kappa, mean = (sympy.simplify(moment.subs(variance, 1)) for moment in (square, slope, mean))
         kind = self._middle(inner)
-        return (s, kappa) if kind is None else (sympy.Integer(1), sympy.simplify(kappa / (s - (kind == "layer") * mean**2)))
+        divided = s - mean**2 if kind == "layer" else s
+        return (s, kappa) if kind is None else (sympy.Integer(1), sympy.simplify(kappa / divided))
 
     def numeric_moments(self, inner: Inner = NO_NORMS) -> tuple[float, float]:
         """(s², κ²) as in `exact_moments`, by quadrature where there is no closed form."""
