@@ -109,7 +109,7 @@ def normed_sample(moments: Array, weights: Weights, around: Surroundings) -> Nor
     heads = around.heads if "middle" in inner else 1
     networks = -(-around.points(len(moments)) // heads)
     moments, enlarged = told_apart(moments)
-    x = np.repeat(tokens_drawn(moments, around, networks), heads, axis=0)
+    x = tokens_drawn(moments, around, networks * heads)  # of its own for each head: what heads share is of order 1/d
     tokens = x @ mt(x)
 
     def coordinates(name: str) -> Array:
