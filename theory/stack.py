@@ -56,7 +56,8 @@ class SublayerStep:
     @property
     def pre_activation(self) -> float:
         """Second moment of what the sublayer's first matrix makes of its argument, mean over tokens."""
-        return self.maps.pre_activation(self.entering, self.weights)
+        inner = dict(sublayer_node(self.walk.targets).inner)
+        return self.maps.pre_activation(self.entering, self.weights, inner)
 
 
 @dataclass(frozen=True)
@@ -210,11 +211,11 @@ class _Stack:
             return after.normalised(step.moments[node.argument])
 
         # Whether every token that enters the sublayer has been divided by a norm.
-        fixed = not self.finite or shape(targets).normalised or not lengths.squares.any()
-        step = Walk(
-            targets, state, Tokens(), self._coefficients(position), sublayer, divided if self.finite or self.partly else None
-        )
-        if (self.finite or self.partly) and len(scatter) == 1:
+        of = shape(targets) if self.finite else None
+        fixed = of is None or of.normalised or of.restarted or not lengths.squares.any()
+        followed = self.finite or self.partly
+        step = Walk(targets, state, Tokens(), self._coefficients(position), sublayer, divided if followed else None)
+        if followed and len(scatter) == 1:
             after = self._after(index, step, applications[0], lengths)
             scatter.append(after if self.finite else after.fixed())  # only the directions are followed then
         return _Walked(step, applications[0], lengths, scatter[-1])
@@ -251,13 +252,17 @@ class _Stack:
 
     def _fluctuations(self, index: int, step: Walk) -> Fluctuations:
         maps, weights = self.configuration.maps[index], self.weights[index]
-        variance = maps.pre_activation(step.moments[sublayer_node(step.targets).argument], weights)
-        return maps.fluctuations(variance, self.configuration.expansion)
+        node = sublayer_node(step.targets)
+        inner = dict(node.inner)
+        variance = maps.pre_activation(step.moments[node.argument], weights, inner)
+        return maps.fluctuations(variance, self.configuration.expansion, inner)
 
     def _around(self, node: Sublayer, fixed_lengths: bool, lengths: Lengths) -> Surroundings:
         c = self.configuration
         freedom = 1 / lengths.purity if self.finite or self.partly else None
-        return Surroundings(c.causal, freedom, c.width // c.heads, fixed_lengths, c.depth, self.generator, dict(node.inner))
+        return Surroundings(
+            c.causal, freedom, c.width // c.heads, fixed_lengths, c.depth, self.generator, dict(node.inner), c.heads
+        )
 
     def _coefficients(self, position: Position) -> Callable[[Any], float]:
         return lambda formula: self.configuration.variant.coefficient(formula, position)

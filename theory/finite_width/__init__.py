@@ -18,6 +18,9 @@ Between tokens two more: a direction that each of two tokens loses is lost twice
 tokens differ in ever fewer directions where blocks act alike on all of them (`lengths`, purity), which attention sees and
 which scatters the cosines that a kernel is averaged over (`theory.sublayers.tokenwise`).
 
+A norm inside a sublayer takes its part of 3 and 4 away: no gradient lies along what it normalised, whose length is fixed. Its
+root mean square fluctuates in turn (`Fluctuations.excess`). Between tokens that excess is taken to be the same for all pairs.
+
 LayerNorm is treated as RMSNorm in the d − 1 directions without the mean; it projects one more direction out of the gradient
 once, below the output of a Post-LN stack. That, and terms of order 1/width², are left out.
 """

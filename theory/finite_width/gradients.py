@@ -33,9 +33,13 @@ class Memory:
     @classmethod
     def at_output(cls, read_out: Walk, tokens: int, width: int) -> Memory:
         """At the last layer: |g|² of a Gaussian gradient scatters by 2/d."""
-        normalised = _normalises(read_out)
-        alignment, response = (0.0, -1.0) if normalised else (1.0, 0.0)
-        return cls(*(np.full(tokens, value) for value in (alignment, response, 2 / width)))
+        scatter = np.full(tokens, 2 / width)
+        return cls.behind_norm(scatter) if _normalises(read_out) else cls(np.ones(tokens), np.zeros(tokens), scatter)
+
+    @classmethod
+    def behind_norm(cls, scatter: Array) -> Memory:
+        """Of a gradient at what a norm divides."""
+        return cls(np.zeros_like(scatter), np.full_like(scatter, -1.0), scatter)
 
     def factor(self, covariance: Array) -> Array:
         """E (1+ξ_i)^{S_i/2} (1+ξ_j)^{S_j/2} of each pair of tokens, ξ the relative scatter of their squared lengths.
@@ -86,21 +90,24 @@ def backward(
     tied = (1 - alignment) * p.branch_share  # E(h·u)² = |h|²|u|²/d · (1 − tied): less than by chance
     along = fluctuations.along * (1 - fluctuations.alignment * tied)  # squared part along the argument, 1 by chance
     lost = fluctuations.conditioned * tied + (1.0 if p.of.normalised else 1 - along)
-    branch = 1 + (mean_of_two(response * fluctuations.coupling * p.branch_share) - mean_of_two(lost) * apart) / width
+    coupled = mean_of_two(response * fluctuations.coupling * p.branch_share)
+    branch = 1 + (coupled + fluctuations.excess - mean_of_two(lost) * apart) / width
     parameters = {
         name: 1 + float((response * coupling * p.branch_share - conditioned * tied).mean()) / width
         for name, (coupling, conditioned) in fluctuations.parameters.items()
     }
+    for name in list(parameters)[:-1]:
+        parameters[name] += fluctuations.excess / width
 
     result = step.backward({("x", "x"): gradient * entering}, lambda _, g: applied.backward(g) * branch)
     at_sum = result.moment(p.of.sum)
-    incoming = result.incoming(("x",))["x", "x"]
+    incoming = result.moment(p.of.start)
     shared, rest = through_branch(applied, at_sum)
     own = np.diagonal(at_sum)
     kept = p.alpha**2 * own / np.diagonal(incoming)
     added = (4 * kept + fluctuations.gradient * (1 - kept)) * (1 - kept)
-    coupled = 2 * response * fluctuations.coupling * p.branch_share * (1 - kept)
-    scatter = memory.scatter + response**2 * np.diagonal(covariance) + (added + coupled) / width
+    together = 2 * response * fluctuations.coupling * p.branch_share * (1 - kept)
+    scatter = memory.scatter + response**2 * np.diagonal(covariance) + (added + together) / width
     if p.of.normalised:
         through = p.alpha**2 * own
         aligned = p.alpha**2 * (1 - (1 - alignment) * p.direct_share) * own
@@ -109,7 +116,12 @@ def backward(
         incoming = incoming - shared * mean_of_two(fluctuations.degree * p.alpha**2 * tied) * apart / width
         aligned = kept_alignment(p, alignment, fluctuations) * own + p.alpha**2 * tied * rest
         response = response * (p.direct_share + fluctuations.degree * p.branch_share)
-    return result, incoming, Memory(aligned / np.diagonal(incoming), response, scatter), parameters
+    below = Memory(aligned / np.diagonal(incoming), response, scatter)
+    if isinstance(p.of.start, Norm):
+        rms = step.root_mean_squares[p.of.start]
+        lost = mean_of_two(below.alignment) * directions(p.stream) / width
+        return result, incoming * (1 - lost) / np.multiply.outer(rms, rms), Memory.behind_norm(scatter), parameters
+    return result, incoming, below, parameters
 
 
 def kept_alignment(p: Paths, alignment: Array, fluctuations: Fluctuations) -> Array:
@@ -118,7 +130,7 @@ def kept_alignment(p: Paths, alignment: Array, fluctuations: Fluctuations) -> Ar
     A homogeneous F has Jx = u, so that g·x = h·y.
     """
     direct, branch = np.diagonal(p.direct), np.diagonal(p.branch)
-    moved = direct + branch * fluctuations.degree**2 / fluctuations.alignment
+    moved = direct + branch * fluctuations.stretch
     along = (direct + branch * fluctuations.degree) ** 2 / p.lengths
     return (moved - (1 - alignment) * along) / np.diagonal(p.stream)
 

@@ -51,6 +51,8 @@ class Lengths:
 
     def handed_on(self, step: Paths) -> Lengths:
         """What of y's scatter is x's."""
+        if step.of.restarted:
+            return self.fixed()
         kept = step.alpha if step.of.normalised else np.sqrt(step.lengths / np.diagonal(step.stream))
         squares, products = np.multiply.outer(kept**2, kept**2), np.multiply.outer(kept**3, kept)
         return Lengths(squares * self.squares, products * self.products, self.purity)

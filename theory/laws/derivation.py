@@ -12,7 +12,7 @@ from theory.laws.attention.report import attention_steps
 from theory.laws.law import Law, closed_form
 from theory.laws.recursion import NoClosedForm, Step, q
 from theory.laws.steps import DerivationStep, formula
-from theory.sublayers import SublayerMaps
+from theory.sublayers import SublayerMaps, TokenWise
 
 
 def derivation(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> list[DerivationStep]:
@@ -102,6 +102,19 @@ def _closed_steps(law: Law) -> Iterable[DerivationStep]:
 
 
 def _special_steps(law: Law) -> Iterable[DerivationStep]:
+    if not law.homogeneous:
+        yield DerivationStep(
+            "Norm in the middle",
+            "s² and κ² are those of the sublayer with its norm: for W₂φ(W₁a) s² = 1, κ² = E φ'²/Var φ (LayerNorm) or "
+            "E φ'²/E φ² (RMSNorm), times the matrices' gains that it lets through. Where φ is homogeneous the norm takes the "
+            "input's length out, F(tx) = F(x): Euler's κ² = s² does not hold.",
+        )
+        yield DerivationStep(
+            "Asymptotic class",
+            f"In depth at fixed l: {law.growth_in_depth().describe('L')}. "
+            f"Across the layers of one network: {law.growth_in_layer().describe('l')}.",
+        )
+        return
     gradient = law.gradient_at(law.homogeneous)
     yield DerivationStep(
         "Homogeneous sublayers",
@@ -121,11 +134,12 @@ def values_of(law: Law, sublayers: tuple[SublayerMaps, ...]) -> dict[sympy.Symbo
     """Numbers for the law's s² and κ² at unit gain: exact where sympy has them, else by quadrature; None with attention."""
     values: dict[sympy.Symbol, sympy.Expr] = {}
     for symbols, maps in zip(law.moments, sublayers, strict=True):
-        exact = maps.exact_moments()
+        if not isinstance(maps, TokenWise):
+            return None
+        inner = dict(symbols.inner)
+        exact = maps.exact_moments(inner)
         if exact is None:
-            if not maps.tokenwise:
-                return None
-            square, slope = maps.activation.moments(1.0)  # type: ignore[attr-defined]
+            square, slope = maps.numeric_moments(inner)
             exact = sympy.Float(square), sympy.Float(slope)
         values |= {symbols.square: exact[0], symbols.gain: exact[1]}
     return values

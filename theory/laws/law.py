@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import sympy
 
-from theory.algebra import Variant
+from theory.algebra import Position, Variant
 from theory.laws.asymptotics import Growth, growth_of_stream
 from theory.laws.closed import Product, depth, layer, multiply_out, q0, solve_forward
 from theory.laws.proof import Proof, prove
-from theory.laws.recursion import Moments, NoClosedForm, Step, generic_moments, q, read_out_gain, symbolic_step
+from theory.laws.recursion import (
+    Moments,
+    NoClosedForm,
+    Step,
+    generic_moments,
+    inner_norms,
+    q,
+    read_out_gain,
+    repeated_steps,
+    symbolic_step,
+)
 
 
 @dataclass(frozen=True)
@@ -53,8 +63,8 @@ class Law:
 
     @property
     def homogeneous(self) -> dict[sympy.Symbol, sympy.Expr]:
-        """The substitution κ² = s² of a positively homogeneous sublayer (Euler's identity)."""
-        return {m.gain: m.square for m in self.moments}
+        """The substitution κ² = s² of a positively homogeneous sublayer (Euler's identity); none with a norm in its middle."""
+        return {m.gain: m.square for m in self.moments if m.degree == 1}
 
     def gradient_at(self, values: dict[sympy.Symbol, sympy.Expr]) -> sympy.Expr:
         """The gradient's closed form with numbers or symbols put for the moments."""
@@ -75,7 +85,10 @@ def derive(variant: Variant, sublayers: int = 1, homogeneous: bool = True) -> La
         NoClosedForm: with the reason; `theory.prediction` still has the numeric recursion.
         ArithmeticError: the closed form failed the exact comparison (a bug).
     """
-    moments = generic_moments(sublayers, homogeneous)
+    moments = tuple(
+        replace(m, inner=inner_norms(repeated_steps(variant, Position(1, 1, index, sublayers))))
+        for index, m in enumerate(generic_moments(sublayers, homogeneous), start=1)
+    )
     steps = tuple(symbolic_step(variant, m, index, sublayers) for index, m in enumerate(moments, start=1))
     forward, backward = q, sympy.Integer(1)
     for step in steps:

@@ -26,11 +26,20 @@ class NoClosedForm(Exception):
 
 @dataclass(frozen=True)
 class Moments:
-    """Symbols of one sublayer: s² and κ² at a normalised input, and whether F(tx) = tF(x)."""
+    """Symbols of one token-wise sublayer: s² and κ² at a normalised input, with the norms inside it.
+
+    ``homogeneous``: whether F(tx) = tF(x) without those; F(tx) = F(x) with a norm in its middle.
+    """
 
     square: sympy.Symbol
     gain: sympy.Symbol
     homogeneous: bool
+    inner: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def degree(self) -> int:
+        """p in F(tx) = t^p F(x) of a homogeneous sublayer."""
+        return 0 if "middle" in dict(self.inner) else 1
 
 
 def generic_moments(count: int = 1, homogeneous: bool = True) -> tuple[Moments, ...]:
@@ -94,7 +103,7 @@ def repeated_steps(variant: Variant, place: Position) -> Streams:
 
     Raises:
         NoClosedForm: several streams, shared weights, placements or constants that change from block to block, a pointwise
-            function, norms inside the sublayer.
+            function.
     """
     if len(variant.streams) > 1:
         raise NoClosedForm("several streams: their gradients form a second-moment matrix, propagated numerically")
@@ -109,9 +118,13 @@ def repeated_steps(variant: Variant, place: Position) -> Streams:
         raise NoClosedForm("constants that change from block to block")
     if any(isinstance(node, Pointwise) for node in nodes):
         raise NoClosedForm("a pointwise function in place of a norm: its moments follow the stream's length")
-    if any(node.inner for node in nodes if isinstance(node, Sublayer)):
-        raise NoClosedForm("norms inside the sublayer")
     return steps
+
+
+def inner_norms(steps: Streams) -> tuple[tuple[str, str], ...]:
+    """(place, kind) of the norms inside the sublayer of a step."""
+    (node,) = {node for node in walk(*(target for _, target in steps)) if isinstance(node, Sublayer)}
+    return node.inner
 
 
 def fixed_by_norm(variant: Variant, place: Position) -> bool:
@@ -151,13 +164,14 @@ def _forward(moment: sympy.Expr, moments: Moments) -> sympy.Expr:
     if moment == 1:
         return moments.square
     _require_homogeneous(moments)
-    return moments.square * moment
+    return moments.square * moment**moments.degree
 
 
 def _gain(moment: sympy.Expr, moments: Moments) -> sympy.Expr:
-    if moment != 1:
-        _require_homogeneous(moments)
-    return moments.gain
+    if moment == 1:
+        return moments.gain
+    _require_homogeneous(moments)
+    return moments.gain * moment ** (moments.degree - 1)
 
 
 def _require_homogeneous(moments: Moments) -> None:

@@ -52,6 +52,8 @@ def sensitivity(variant: Variant, sublayers: int = 1) -> SensitivityLaw:
         ArithmeticError: the closed form failed its proof (a bug).
     """
     law = derive(variant, sublayers, homogeneous=True)
+    if any(m.degree != 1 for m in law.moments):
+        raise NoClosedForm("a norm inside the sublayer, so its first matrix's scale does not move it")
     values = law.homogeneous
     entering = law.stream.subs(layer, layer - 1)
     moved, moment = sympy.Integer(0), q

@@ -1,6 +1,6 @@
 """Gaussian moments and kernels of activations, exact where sympy can."""
 
-from theory.moments.activations import ACTIVATIONS, Activation, activation, mean_slope
+from theory.moments.activations import ACTIVATIONS, Activation, activation, mean_slope, mean_value
 from theory.moments.gaussian import gaussian_expectation, q
 from theory.moments.kernels import slope_kernel, squared_slope_kernel, value_kernel
 
@@ -10,6 +10,7 @@ __all__ = [
     "activation",
     "gaussian_expectation",
     "mean_slope",
+    "mean_value",
     "q",
     "slope_kernel",
     "squared_slope_kernel",

@@ -62,6 +62,13 @@ class Activation:
         slope = sympy.diff(self.polynomial, x) + sympy.diff(self.polynomial, cdf) * pdf
         return gaussian_expectation(slope**2)
 
+    @cached_property
+    def first_moment(self) -> sympy.Expr | None:
+        """E φ(z) as an exact function of q, or None."""
+        if self.slopes is not None:
+            return (self.slopes[1] - self.slopes[0]) * sympy.sqrt(q / (2 * sympy.pi))
+        return None if self.polynomial is None else gaussian_expectation(self.polynomial)
+
     @property
     def _mean_square_slope(self) -> sympy.Expr:
         assert self.slopes is not None
@@ -92,6 +99,15 @@ class Activation:
 def mean_slope(activation: Activation, variance: float) -> float:
     """E φ'(z) at z ~ N(0, variance), by quadrature."""
     return activation.expectation(activation.derivative, variance)
+
+
+@lru_cache(maxsize=65536)
+def mean_value(activation: Activation, variance: float) -> float:
+    """E φ(z) at z ~ N(0, variance), exact where a closed form exists."""
+    if activation.slopes is not None:
+        low, high = map(float, activation.slopes)
+        return (high - low) * float(np.sqrt(variance / (2 * np.pi)))
+    return activation.expectation(activation.value, variance)
 
 
 @lru_cache(maxsize=65536)

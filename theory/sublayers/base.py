@@ -9,11 +9,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 
 import numpy as np
 import sympy
 
 Array = np.ndarray
+Inner = Mapping[str, str]
+"""Kinds of the norms inside a sublayer, by place (`theory.algebra.expression.INNER`)."""
+NO_NORMS: Inner = MappingProxyType({})
 Factor = Callable[[Array], tuple[Array, Array]]
 """t ↦ (log g, d log g/dt) for g(t) = (1 + t) S(t), S the S-transform of J_F J_Fᵀ scaled to mean one."""
 
@@ -90,7 +94,8 @@ class Surroundings:
         fixed_lengths: every token of the input has exactly its second moment (a norm has just divided by it).
         depth: number of blocks, over which errors of a quadrature average.
         generator: of a quadrature's points.
-        inner: kinds of the norms inside the sublayer, by place (`theory.algebra.expression.INNER`).
+        inner: kinds of the norms inside the sublayer, by place.
+        heads: number of attention heads.
     """
 
     causal: bool = False
@@ -99,7 +104,8 @@ class Surroundings:
     fixed_lengths: bool = True
     depth: int = 1
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
-    inner: Mapping[str, str] = field(default_factory=dict)
+    inner: Inner = field(default_factory=dict)
+    heads: int = 1
 
     def points(self, tokens: int) -> int:
         """How many points a quadrature over attention patterns takes: rows and layers average too."""
@@ -117,22 +123,31 @@ class Fluctuations:
         coupling: d · Cov(|u|², |Jᵀh|²)/(E|u|² E|Jᵀh|²).
         conditioned: d times what |Jᵀh|² loses, relatively, if h is orthogonal to u (above the first matrix).
         degree: E[u·Ja]/E|u|²: the degree of homogeneity.
-        alignment: E[u·Ja]²/(E|u|² E|Ja|²).
+        stretch: E|Ja|²/E|u|².
         along: d · E(a·Jᵀh)²/(|a|² E|Jᵀh|²): 1 where F is homogeneous.
         gradient: d · Var|Jᵀh|²/E[|Jᵀh|²]² over networks, given h.
         slopes: what the factors of J add to τ((JJᵀ)²)/τ(JJᵀ)² beyond the 3 of two Gaussian matrices.
-        parameters: by matrix, what ``coupling`` and ``conditioned`` are for its squared gradient in place of |Jᵀh|².
+        parameters: by matrix, in order of application, what ``coupling`` and ``conditioned`` are for its squared gradient in
+            place of |Jᵀh|².
+        excess: d times what E|Jᵀh|² has beyond its value at infinite width, relatively, which a norm inside F makes: its
+            root mean square fluctuates, and it projects. The gradients of all matrices but the last have it too.
     """
 
     length: float
     coupling: float
     conditioned: float
     degree: float
-    alignment: float
+    stretch: float
     along: float
     gradient: float
     slopes: float
     parameters: Mapping[str, tuple[float, float]]
+    excess: float = 0.0
+
+    @property
+    def alignment(self) -> float:
+        """E[u·Ja]²/(E|u|² E|Ja|²), 0 where F does not follow its argument's length."""
+        return self.degree**2 / self.stretch if self.stretch else 0.0
 
 
 class SublayerMaps(ABC):
@@ -150,30 +165,36 @@ class SublayerMaps(ABC):
         return {m.name: gain * (branch_gain**2 if m.branch else 1.0) for m in self.matrices}
 
     @abstractmethod
-    def exact_moments(self) -> tuple[sympy.Expr, sympy.Expr] | None:
-        """(s², κ²) at a normalised input and unit gain as exact numbers, or None without a closed form."""
+    def exact_moments(self, inner: Inner = NO_NORMS) -> tuple[sympy.Expr, sympy.Expr] | None:
+        """(s², κ²) at a normalised input and unit gain as exact numbers, or None without a closed form.
+
+        Args:
+            inner: kinds of the norms inside, by place.
+        """
 
     @abstractmethod
     def apply(self, moments: Array, weights: Weights, around: Surroundings) -> Applied:
         """The maps at tokens of second moments ``moments``, (tokens, tokens)."""
 
-    def pre_activation(self, moments: Array, weights: Weights) -> float:
+    def pre_activation(self, moments: Array, weights: Weights, inner: Inner = NO_NORMS) -> float:
         """Second moment of what the first matrix makes of tokens of second moments ``moments``, mean over tokens."""
         return float(weights.applied(self.matrices[0].name, np.diagonal(moments)).mean())
 
     @abstractmethod
-    def fluctuations(self, variance: float, expansion: int) -> Fluctuations:
+    def fluctuations(self, variance: float, expansion: int, inner: Inner = NO_NORMS) -> Fluctuations:
         """The sublayer's terms of order 1/width.
 
         Args:
             variance: second moment of the first pre-activation.
             expansion: hidden width over width.
+            inner: kinds of the norms inside, by place.
         """
 
     def spread(self, variance: float, expansion: int) -> float:
         """τ((JJᵀ)²)/τ(JJᵀ)² of the sublayer's Jacobian at infinite width, as `fluctuations`.
 
-        1 + Σ of the free factors' relative variances, 1 for each Gaussian matrix (S-transforms multiply).
+        1 + Σ of the free factors' relative variances, 1 for each Gaussian matrix (S-transforms multiply). Norms inside F change
+        its scale alone: a division, and projections of rank two.
         """
         return 3 + self.fluctuations(variance, expansion).slopes
 

@@ -27,10 +27,10 @@ class Patterns:
 
     Attributes:
         attention: A, rows sum to 1.
-        gram: C, second moments of the tokens per coordinate.
+        gram: C, second moments of what the rows read, per coordinate: of the tokens, as if W_V were 1.
         queries, keys: Gram matrices of the head's queries and keys, per coordinate of the head and unit weight variance
             of the keys; rows that read the same key have queries that are alike.
-        enlarged: factor by which the tokens' squared differences were enlarged before the draw, see `_told_apart`.
+        enlarged: factor by which the tokens' squared differences were enlarged before the draw, see `told_apart`.
     """
 
     attention: Array
@@ -44,12 +44,21 @@ class Patterns:
         """E A, (tokens, tokens)."""
         return self.attention.mean(axis=0)
 
+    @property
+    def tokens(self) -> Array:
+        """Second moments of the tokens, at every point."""
+        return self.gram
+
+    def rows(self) -> Array:
+        """A C Aᵀ at every point: second moments of what the rows make of what they read."""
+        return self.attention @ self.gram @ mt(self.attention)
+
     def mixed(self) -> Array:
         """E[A C Aᵀ]: second moments of what the rows read, before W_V.
 
         It falls short of the tokens' length by their squared differences, and rows differ in the square of that.
         """
-        read = (self.attention @ self.gram @ _t(self.attention)).mean(axis=0)
+        read = self.rows().mean(axis=0)
         if self.enlarged == 1:
             return read
         length, level = float(np.trace(self.gram.mean(axis=0))) / len(read), float(read.mean())
@@ -57,7 +66,7 @@ class Patterns:
 
     def values(self, gradient: Array) -> Array:
         """Aᵀ Γ A at every point: gradients at the values, Γ at the rows."""
-        return _t(self.attention) @ gradient @ self.attention
+        return mt(self.attention) @ gradient @ self.attention
 
     def at_queries(self, gradient: Array) -> Array:
         """Second moments of Σ_j P_ij k_j at every point, P = ∂𝓛/∂logits for unit W_V, W_O.
@@ -67,41 +76,50 @@ class Patterns:
         """
         a, c, k = self.attention, self.gram, self.keys
         read, looked = a @ c, a @ k
-        half = (read * looked) @ _t(a)
-        return gradient * (a @ (c * k) @ _t(a) + (read @ _t(a)) * (looked @ _t(a)) - half - _t(half)) / self.enlarged**2
+        half = (read * looked) @ mt(a)
+        return gradient * (a @ (c * k) @ mt(a) + (read @ mt(a)) * (looked @ mt(a)) - half - mt(half)) / self.enlarged**2
 
     def at_keys(self, gradient: Array) -> Array:
         """Second moments of Σ_i P_ij q_i at every point."""
         a, c = self.attention, self.gram
         read, weighted = a @ c, gradient * self.queries
-        half = _t(a) @ (read * (weighted @ a))
-        own = (_t(a) @ weighted @ a) * c + _t(a) @ (weighted * (read @ _t(a))) @ a
-        return (own - half - _t(half)) / self.enlarged
+        half = mt(a) @ (read * (weighted @ a))
+        own = (mt(a) @ weighted @ a) * c + mt(a) @ (weighted * (read @ mt(a))) @ a
+        return (own - half - mt(half)) / self.enlarged
 
 
 def sample(moments: Array, weights: Weights, around: Surroundings) -> Patterns:
     """Draw the points for tokens of second moments ``moments``, (tokens, tokens)."""
     tokens, count = len(moments), around.points(len(moments))
-    moments, enlarged = _told_apart(moments)
+    moments, enlarged = told_apart(moments)
     draw, variances, bias = around.generator, weights.variances, weights.biases.get("WQ", 0.0)
     if around.freedom is None:
         gram = np.broadcast_to(moments, (count, tokens, tokens))
         queries, keys = variances["WQ"] * moments + bias, moments
-        logits = _root(queries) @ _normal(draw, count, tokens, tokens) @ _root(moments).T
+        logits = _root(queries) @ normal(draw, count, tokens, tokens) @ _root(moments).T
     else:
-        x = _root(moments) @ _wishart_root(draw, count, tokens, around.freedom)
-        if around.fixed_lengths:
-            x = x * (np.sqrt(np.diagonal(moments)) / np.linalg.norm(x, axis=2))[:, :, None]
-        gram = x @ _t(x)
+        x = tokens_drawn(moments, around, count)
+        gram = x @ mt(x)
         # A query's bias is one more token that only W_Q sees.
         seen = np.sqrt(variances["WQ"]) * x
         seen = np.concatenate([seen, np.full((count, tokens, 1), np.sqrt(bias))], axis=2) if bias else seen
         logits, queries, keys = _head(draw, seen, x, around.head_width)
     # The key's bias adds the same to a whole row of logits and drops out of the softmax.
-    return Patterns(_softmax(np.sqrt(variances["WK"]) * logits, around.causal), gram, queries, keys, enlarged)
+    return Patterns(softmax(np.sqrt(variances["WK"]) * logits, around.causal), gram, queries, keys, enlarged)
 
 
-def _told_apart(moments: Array) -> tuple[Array, float]:
+def tokens_drawn(moments: Array, around: Surroundings, count: int) -> Array:
+    """Tokens with Gram matrices around ``moments``, (count, tokens, directions); equal to it at infinite width."""
+    root = _root(moments)
+    if around.freedom is None:
+        return np.broadcast_to(root, (count, *root.shape))
+    x = root @ _wishart_root(around.generator, count, len(moments), around.freedom)
+    if around.fixed_lengths:
+        x = x * (np.sqrt(np.diagonal(moments)) / np.linalg.norm(x, axis=2))[:, :, None]
+    return x
+
+
+def told_apart(moments: Array) -> tuple[Array, float]:
     """Collapsed tokens, with their differences enlarged to what double precision can tell apart, and by which factor.
 
     Patterns hardly depend on differences as small as that; gradients of logits follow them by a power.
@@ -124,14 +142,15 @@ def _head(draw: np.random.Generator, seen: Array, x: Array, size: int) -> tuple[
     """
     count, rows, columns = len(x), seen.shape[2], x.shape[2]
     if size <= rows:
-        q, k = seen @ _normal(draw, count, rows, size), x @ _normal(draw, count, columns, size)
-        return q @ _t(k) / np.sqrt(size), q @ _t(q) / size, k @ _t(k) / size
-    q, k = seen @ _bartlett(draw, count, rows, size), x @ _normal(draw, count, columns, rows)
+        q, k = seen @ normal(draw, count, rows, size), x @ normal(draw, count, columns, size)
+        return q @ mt(k) / np.sqrt(size), q @ mt(q) / size, k @ mt(k) / size
+    q, k = seen @ _bartlett(draw, count, rows, size), x @ normal(draw, count, columns, rows)
     beyond = x @ _wishart_root(draw, count, columns, size - rows) * np.sqrt(size - rows)
-    return q @ _t(k) / np.sqrt(size), q @ _t(q) / size, (k @ _t(k) + beyond @ _t(beyond)) / size
+    return q @ mt(k) / np.sqrt(size), q @ mt(q) / size, (k @ mt(k) + beyond @ mt(beyond)) / size
 
 
-def _softmax(logits: Array, causal: bool) -> Array:
+def softmax(logits: Array, causal: bool) -> Array:
+    """Patterns from logits (points, tokens, tokens)."""
     if causal:
         logits = np.where(np.tril(np.ones(logits.shape[1:], dtype=bool)), logits, -np.inf)
     weights = np.exp(logits - logits.max(axis=2, keepdims=True))
@@ -157,19 +176,21 @@ def _wishart_root(draw: np.random.Generator, count: int, tokens: int, freedom: f
     discriminant = whole * (whole - (freedom - 1) * (freedom - whole))
     last = (whole - np.sqrt(discriminant)) / (freedom - 1) if columns > 1 else 1.0
     squares = np.append(np.ones(whole), last)
-    return _normal(draw, count, tokens, columns) * np.sqrt(squares / squares.sum())
+    return normal(draw, count, tokens, columns) * np.sqrt(squares / squares.sum())
 
 
 def _bartlett(draw: np.random.Generator, count: int, tokens: int, freedom: float) -> Array:
     """Lower triangular T with T Tᵀ Wishart of ``freedom`` ≥ ``tokens`` degrees of freedom (Bartlett 1933)."""
-    root, diagonal = np.tril(_normal(draw, count, tokens, tokens), -1), np.arange(tokens)
+    root, diagonal = np.tril(normal(draw, count, tokens, tokens), -1), np.arange(tokens)
     root[:, diagonal, diagonal] = np.sqrt(draw.chisquare(freedom - diagonal, (count, tokens)))
     return root
 
 
-def _normal(draw: np.random.Generator, *shape: int) -> Array:
+def normal(draw: np.random.Generator, *shape: int) -> Array:
+    """Standard normal numbers."""
     return draw.standard_normal(shape, dtype=np.float32).astype(float)  # single precision is drawn twice as fast
 
 
-def _t(matrices: Array) -> Array:
+def mt(matrices: Array) -> Array:
+    """Transposed matrices."""
     return np.swapaxes(matrices, -1, -2)

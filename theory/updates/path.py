@@ -83,6 +83,8 @@ def _path_step(configuration: Configuration, layer: int, step: SublayerStep) -> 
     if not isinstance(maps, TokenWise):
         raise InvalidInput(f"updates are predicted for token-wise sublayers, not for {maps.name}: measure instead")
     ((node, _),) = step.gradients.at_sublayers.items()
+    if "middle" in dict(node.inner):
+        raise InvalidInput("updates are not predicted through a norm in a sublayer's middle: measure instead")
     assert isinstance(step.applied, AppliedTokenWise)
     moments, variances, kernels = step.entering, step.weights.variances, step.applied.tangent_kernels
     ones = np.ones(len(moments))

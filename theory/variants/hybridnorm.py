@@ -11,5 +11,5 @@ VARIANT = Variant(
         Case(LN(x) + F(LN(x))),
     ],
     read_out=LN(x),
-    source="Zhuo et al. 2025 (HybridNorm), section 3, and its released code; with a final norm, as decoders have",
+    source="Zhuo et al. 2025 (HybridNorm), section 3, and its released code (there RMSNorm); with a final norm",
 )

@@ -11,5 +11,5 @@ VARIANT = Variant(
         Case(x + F(LN(x), middle=LN)),
     ],
     read_out=LN(x),
-    source="Shleifer et al. 2021 (NormFormer), section 2",
+    source="Shleifer et al. 2021 (NormFormer), section 2; behind the activation as in its released code",
 )

@@ -11,7 +11,7 @@ from theory.algebra import Position, Sublayer, Variant
 from theory.laws.attention.exchangeable import ExchangeableTokens, Pair
 from theory.laws.attention.patterns import attention_maps, between, square
 from theory.laws.attention.softmax import c, n, overlap, share, softmax
-from theory.laws.recursion import NoClosedForm, fixed_by_norm, generic_moments, q, repeated_steps
+from theory.laws.recursion import NoClosedForm, fixed_by_norm, generic_moments, inner_norms, q, repeated_steps
 from theory.propagation import Walk
 from theory.sublayers import SublayerMaps
 
@@ -90,10 +90,12 @@ def token_step(
         index, count: which sublayer of the block it is, and of how many.
 
     Raises:
-        NoClosedForm: what `repeated_steps` refuses, or a sublayer whose input no norm has fixed.
+        NoClosedForm: what `repeated_steps` refuses, norms inside the sublayer, or a sublayer whose input no norm has fixed.
     """
     place = Position(1, 1, index, count, "attention" if attention else "ffn")
     steps = repeated_steps(variant, place)
+    if inner_norms(steps):
+        raise NoClosedForm("norms inside the sublayer")
     entering = sympy.Integer(1) if fixed_by_norm(variant, place) else q
     stream = Pair(entering, entering * c)
 
