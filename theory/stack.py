@@ -18,6 +18,7 @@ from theory.finite_width.paths import derived, paths, shape, sublayer_node
 from theory.pairs import cosines
 from theory.propagation import Backward, Tokens, Walk
 from theory.sublayers import Applied, Fluctuations, SublayerMaps, Surroundings, Weights
+from theory.tied import Loop
 
 Array = np.ndarray
 Moments = dict[tuple[str, str], Array]
@@ -84,7 +85,7 @@ def profile(configuration: Configuration, tokens: int, boundary: Boundary | None
     """Propagate second moments of the inputs forward and of the output's gradient backward.
 
     Terms of first order in 1/width are kept where `theory.finite_width` derives them; other variants are predicted at infinite
-    width.
+    width. Where all blocks share their weights, `theory.tied` has the moments between them.
 
     Args:
         configuration: the network.
@@ -98,7 +99,7 @@ def profile(configuration: Configuration, tokens: int, boundary: Boundary | None
     ends = boundary or Boundary(np.eye(tokens), np.eye(tokens))
     ends.require(tokens)
     finite = not infinite_width and derived(configuration.variant)
-    return _Stack(configuration, finite).profile(ends)
+    return _Stack(configuration, finite, tokens).profile(ends)
 
 
 class _Walked(NamedTuple):
@@ -113,8 +114,9 @@ class _Walked(NamedTuple):
 class _Stack:
     """One pass forward and backward."""
 
-    def __init__(self, configuration: Configuration, finite: bool) -> None:
+    def __init__(self, configuration: Configuration, finite: bool, tokens: int) -> None:
         self.configuration, self.finite = configuration, finite
+        self.loop = Loop(configuration, tokens) if configuration.variant.tied else None
         self.generator = np.random.Generator(np.random.SFC64(_SEED))
         self.weights = [configuration.weights(maps) for maps in configuration.maps]
 
@@ -141,9 +143,8 @@ class _Stack:
 
     def _up(self, inputs: Array) -> tuple[list[Moments], list[Lengths], list[list[_Walked]]]:
         variant, depth = self.configuration.variant, self.configuration.depth
-        entry = Walk(
-            variant.start, {("e", "e"): inputs}, Tokens(), self._coefficients(self.configuration.position(1, 0)), _no_sublayer
-        )
+        start = self._coefficients(self.configuration.position(1, 0))
+        entry = self._walk()(variant.start, {("e", "e"): inputs}, Tokens(), start, _no_sublayer)
         forward: list[Moments] = [entry.outgoing()]
         embedded = Lengths.gaussian(inputs, self.configuration.width)
         lengths, walked = [embedded if dict(variant.start)["x"] == INPUT else embedded.fixed()], []
@@ -160,7 +161,7 @@ class _Stack:
     def _read_out(self, stream: Moments, gradients: Array) -> tuple[Moments, Memory]:
         """The gradient at the last layer, and its memory."""
         variant, coefficients = self.configuration.variant, self._coefficients(self.configuration.last_position)
-        read_out = Walk((("y", variant.read_out),), stream, Tokens(), coefficients, _no_sublayer)
+        read_out = self._walk()((("y", variant.read_out),), stream, Tokens(), coefficients, _no_sublayer)
         gradient = read_out.backward({("y", "y"): gradients}, _no_sublayer).incoming(variant.streams)
         factor = output_factor(read_out, self.configuration.width) if self.finite else 1.0
         return {pair: moment * factor for pair, moment in gradient.items()}, Memory.at_output(
@@ -199,7 +200,8 @@ class _Stack:
 
         # Whether every token that enters the sublayer has been divided by a norm.
         fixed = not self.finite or shape(targets).normalised or not lengths.squares.any()
-        step = Walk(targets, state, Tokens(), self._coefficients(position), sublayer, divided if self.finite else None)
+        coefficients = self._coefficients(position)
+        step = self._walk(index)(targets, state, Tokens(), coefficients, sublayer, divided if self.finite else None)
         if self.finite and len(scatter) == 1:
             scatter.append(self._after(index, step, applications[0], lengths))
         return _Walked(step, applications[0], lengths, scatter[-1])
@@ -242,6 +244,10 @@ class _Stack:
         c = self.configuration
         freedom = 1 / lengths.purity if self.finite else None
         return Surroundings(c.causal, freedom, c.width // c.heads, fixed_lengths, c.depth, self.generator, dict(node.inner))
+
+    def _walk(self, index: int | None = None) -> Callable[..., Walk]:
+        """What walks sublayer ``index`` of a block, or entry and read-out."""
+        return self.loop.walk(index) if self.loop else Walk
 
     def _coefficients(self, position: Position) -> Callable[[Any], float]:
         return lambda formula: self.configuration.variant.coefficient(formula, position)
