@@ -87,7 +87,9 @@ def require_engine(engine: str, tied: bool) -> None:
     if engine not in ENGINES:
         raise InvalidInput(f"unknown engine {engine!r}: use {' or '.join(ENGINES)}")
     if tied and engine != "dense":
-        raise InvalidInput("the matrix-free engine draws every block afresh, and here all share one block's weights: use --engine dense")
+        raise InvalidInput(
+            "the matrix-free engine draws every block afresh, and here all share one block's weights: use --engine dense"
+        )
 
 
 class RandomLinear:

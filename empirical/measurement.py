@@ -62,7 +62,7 @@ class Cell:
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        """What is read: cosines need two tokens, some quantities an isotropic gradient or fresh weights, some are on demand only."""
+        """What is read: cosines need two tokens, some quantities an isotropic gradient or fresh weights, or a demand."""
         return tuple(
             name
             for name, q in QUANTITIES.items()

@@ -32,7 +32,12 @@ def gate(cell: Cell, readings: Readings, zeros_allowed: bool = False) -> list[st
         InvalidMeasurement: a reading is missing, not finite or zero; weights of another variance than intended; two layers
             with the same weights, or with other weights where all share one block's.
     """
-    return [_complete(cell, readings), _finite(cell, readings, zeros_allowed), _variances(cell, readings), _different(cell, readings)]
+    return [
+        _complete(cell, readings),
+        _finite(cell, readings, zeros_allowed),
+        _variances(cell, readings),
+        _different(cell, readings),
+    ]
 
 
 def _complete(cell: Cell, readings: Readings) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,9 @@ class Loop:
 
     def __init__(self, configuration: Configuration, tokens: int) -> None:
         variant = configuration.variant
-        if any(node.inner for case in variant.cases for _, root in case.steps for node in walk(root) if isinstance(node, Sublayer)):
+        if any(
+            node.inner for case in variant.cases for _, root in case.steps for node in walk(root) if isinstance(node, Sublayer)
+        ):
             raise InvalidInput(
                 f"no law for {variant.name}: norms inside a sublayer whose weights all blocks share (measure has it for any)"
             )
@@ -104,7 +107,7 @@ class Loop:
 
     def walk(self, index: int | None) -> Callable[..., TiedWalk]:
         """As `Walk`, for sublayer ``index`` (from 0) of a block; None for entry and read-out, which hold none."""
-        return lambda *arguments: TiedWalk(*arguments, loop=self, index=index)
+        return partial(TiedWalk, loop=self, index=index)
 
     def group(self, node: Sublayer | Pointwise, index: int | None) -> Group:
         """The applications that share a node's weights; all places where a pointwise function stands are one group."""
@@ -114,9 +117,7 @@ class Loop:
         if index not in self._groups:
             c = self._configuration
             maps = c.maps[index]
-            self._groups[index] = Group(
-                shared(maps, c.weights(maps), c.width // c.heads, c.causal, _POINTS, self._generator)
-            )
+            self._groups[index] = Group(shared(maps, c.weights(maps), c.width // c.heads, c.causal, _POINTS, self._generator))
         return self._groups[index]
 
 

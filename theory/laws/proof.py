@@ -60,5 +60,10 @@ def prove(
 
 
 def compare(what: str, recursion: sympy.Expr, closed: sympy.Expr, total: int) -> None:
+    """Refuse a closed form that is not exactly the recursion's rational value at L = ``total``.
+
+    Raises:
+        ArithmeticError: it is not.
+    """
     if not (recursion.is_Rational and closed.is_Rational) or recursion != closed:
         raise ArithmeticError(f"{what}: closed form {closed} differs from the recursion's {recursion} at L={total}")

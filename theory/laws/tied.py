@@ -17,6 +17,7 @@ import sympy
 
 from theory.algebra import Variant
 from theory.configuration import Configuration
+from theory.errors import InvalidInput
 from theory.laws.asymptotics import Growth
 from theory.laws.proof import Proof, compare
 from theory.laws.recursion import NoClosedForm, Step, generic_moments, q, symbolic_step
@@ -156,10 +157,11 @@ def tied_steps(variant: Variant, sublayers: tuple[SublayerMaps, ...]) -> Iterabl
     """From shared weights to the law, with numbers for ``sublayers`` where they are given."""
     yield DerivationStep(
         "Model",
-        "All blocks share one block's weights, independent with zero mean, and the width goes to infinity. The forward pass uses W "
-        "again and again, never its transpose: all W a are jointly Gaussian over blocks and tokens, E (W a)·(W a') = κ² E a·a'; "
-        "backwards Wᵀ may be taken as fresh (Yang 2020, Tensor Programs II and III). So E F(x_l)·F(x_j) is F's kernel K at the cosine "
-        "of x_l and x_j, and E J_lᵀδ_l·J_jᵀδ_j = K̇ E δ_l·δ_j: a block's tokens are more tokens of one sublayer. predict walks that.",
+        "All blocks share one block's weights, independent with zero mean, and the width goes to infinity. The forward pass uses "
+        "W again and again, never its transpose: all W a are jointly Gaussian over blocks and tokens, with covariance κ² E a·a'; "
+        "backwards Wᵀ may be taken as fresh (gradient independence, as in Tensor Programs). So E F(x_l)·F(x_j) is F's kernel K "
+        "at the cosine of x_l and x_j, and E J_lᵀδ_l·J_jᵀδ_j = K̇ E δ_l·δ_j: a block's tokens are more tokens of one sublayer. "
+        "predict walks that.",
     )
     try:
         if len(sublayers) > 1:
@@ -167,14 +169,17 @@ def tied_steps(variant: Variant, sublayers: tuple[SublayerMaps, ...]) -> Iterabl
         step = one_step(variant)
         yield DerivationStep(
             "Powers of one matrix",
-            "For a linear sublayer each gradient is a polynomial in Wᵀ applied to the output's gradient, and powers of a matrix with "
-            "independent entries are orthogonal: the trace counts pairings of W with Wᵀ, and only the nested one survives.",
+            "For a linear sublayer each gradient is a polynomial in Wᵀ applied to the output's gradient, and powers of a matrix "
+            "with independent entries are orthogonal: the trace counts pairings of W with Wᵀ, and only the nested one survives.",
             r"\tfrac1d E\,\mathrm{tr}\,(W^{\mathsf T})^j W^k = \delta_{jk}\,\kappa^{2k}",
             "E tr (Wᵀ)^j W^k/d = δ_jk κ^(2k)",
         )
-        yield from _normalised_steps() if step.branch.has(q) else _plain_steps(derive_tied(variant))
+        normalised = step.direct == 1 and step.branch == 1 / sympy.sqrt(q)
+        yield from _normalised_steps() if normalised else _plain_steps(derive_tied(variant))
     except NoClosedForm as reason:
-        yield DerivationStep("No closed form", f"{reason}. The numeric recursion over all pairs of blocks still holds: predict uses it.")
+        yield DerivationStep(
+            "No closed form", f"{reason}. The numeric recursion over all pairs of blocks still holds: predict uses it."
+        )
     yield from _numbers(variant, sublayers)
 
 
@@ -193,7 +198,13 @@ def _plain_steps(law: TiedLaw) -> Iterable[DerivationStep]:
     )
     yield DerivationStep(
         "Proof",
-        f"Sum and recursion of second moments agree exactly at {law.proof.points} random rational points, depths {law.proof.depths}.",
+        f"Sum and recursion of second moments agree exactly at {law.proof.points} random rational points, depths "
+        f"{law.proof.depths}.",
+    )
+    yield DerivationStep(
+        "Finite width",
+        "Blocks fluctuate together, not independently: the variance over networks of log G is of order m²/d, not m/d. The mean "
+        "of squares is then carried by few networks once m² is of order d.",
     )
     if not law.direct:
         return
@@ -212,34 +223,31 @@ def _plain_steps(law: TiedLaw) -> Iterable[DerivationStep]:
     yield DerivationStep(
         "Asymptotic class",
         f"{law.growth.describe('m')} (Laplace and Heine: the largest term of the sum, a Gaussian around it); with fresh weights "
-        f"{Growth(law.direct + law.branch, sympy.Integer(0)).describe('m')}. A branch of gain κ² is felt at κm of order one, not at κ²m.",
-    )
-    yield DerivationStep(
-        "Finite width",
-        "Blocks fluctuate together, not independently: the variance over networks of log G is of order m²/d, not m/d. The mean of "
-        "squares is then carried by few networks once m² is of order d.",
+        f"{Growth(law.direct + law.branch, sympy.Integer(0)).describe('m')}. A branch of gain κ² is felt at κm of order one, not "
+        "at κ²m.",
     )
     yield DerivationStep(
         "Other sublayers",
-        "Slope kernels between different blocks lie between 0 and κ² where φ' is not negative: G lies between the fresh and the linear "
-        "law. For homogeneous F neighbouring blocks grow alike (their cosine tends to 1), so the stream's rate tends to the linear one.",
+        "Slope kernels between different blocks lie between 0 and κ² where φ' is not negative: G lies between the fresh and the "
+        "linear law. For homogeneous F neighbouring blocks grow alike (their cosine tends to 1), and the stream's rate is found "
+        "to tend to the linear one; a slope kernel falls as √(1 − cosine) below it, so that the gradient's rate does so slowly.",
     )
 
 
 def _normalised_steps() -> Iterable[DerivationStep]:
     yield DerivationStep(
         "Law, linear sublayer",
-        "The norms before the branch divide W by √q_j: a polynomial with roots of different sizes, whose coefficients are elementary "
-        "symmetric sums e_k. The stream has the same coefficients, so q_L = q₀ G(0→L) and behind a final norm E|∂𝓛/∂x_0|² = 1/q₀ exactly, "
-        "whatever L.",
+        "The norms before the branch divide W by √q_j: a polynomial with roots of different sizes, whose coefficients are "
+        "elementary symmetric sums e_k. The stream has the same coefficients, so q_L = q₀ G(0→L), and behind a final norm "
+        "E|∂𝓛/∂x_0|² = 1/q₀ exactly, whatever L.",
         r"G(l\to L) = \sum_k \kappa^{2k}\, e_k\big(q_l^{-1/2},\dots,q_{L-1}^{-1/2}\big)^2",
         "G(l→L) = Σ_k κ^(2k) e_k(1/√q_l, …, 1/√q_(L−1))²",
     )
     yield DerivationStep(
         "Asymptotic class",
-        "For many blocks ∏(1 + W/√q_j) tends to exp(tW), t = Σ 1/√q_j, and q = q₀ Σ_k (κt)^(2k)/k!² = q₀ I₀(2κt); dt/dl = 1/√q then "
-        "gives √q ~ κ l (up to a factor that tends to 1 as a power of log l does): the stream grows as l², with fresh weights as l. "
-        "Behind a final norm the gradient at fixed l is flat in L, and falls as about 1/l² across layers.",
+        "For many blocks ∏(1 + W/√q_j) tends to exp(tW), t = Σ 1/√q_j, and q = q₀ Σ_k (κt)^(2k)/k!² = q₀ I₀(2κt); dt/dl = 1/√q "
+        "then gives √q ~ κ l: the stream grows as l², with fresh weights as l. Behind a final norm the gradient at fixed l is "
+        "flat in L, and falls as about 1/l² across layers, up to powers of log l.",
         r"q_l \sim \kappa^2 l^2",
         "q_l ~ κ² l²",
     )
@@ -252,12 +260,18 @@ def _numbers(variant: Variant, sublayers: tuple[SublayerMaps, ...]) -> Iterable[
     names, logs = tuple(maps.name for maps in sublayers), []
     for depth in _DEPTHS:
         with np.errstate(all="ignore"):
-            found = profile(Configuration(variant, names, depth), 1)
+            try:
+                found = profile(Configuration(variant, names, depth), 1)
+            except InvalidInput:  # predict says why
+                return
             ends = mean_square(found.forward[-1]), mean_square(found.backward[0])
         if not np.all(np.isfinite(ends)):
             return
         logs.append(np.log(ends))
-    rates = [np.exp((above - below) / (deep - shallow)) for (shallow, below), (deep, above) in pairwise(zip(_DEPTHS, logs, strict=True))]
+    rates = [
+        np.exp((above - below) / (deep - shallow))
+        for (shallow, below), (deep, above) in pairwise(zip(_DEPTHS, logs, strict=True))
+    ]
     between = [f"{a} to {b} blocks" for a, b in pairwise(_DEPTHS)]
     yield DerivationStep(
         f"Numbers for {','.join(names)}",

@@ -189,7 +189,8 @@ class _Projected:
         known = solve_triangular(self._root, before.T, lower=True).T if len(self._root) else np.zeros((tokens, 0))
         rest = own + _NUGGET * float(np.diagonal(own).mean()) * np.eye(tokens) - known @ known.T
         values, vectors = np.linalg.eigh(rest)
-        fresh = np.linalg.qr((vectors * np.sqrt(np.clip(values, _NUGGET * own.max(), None))).T, mode="r").T
+        root = vectors * np.sqrt(np.clip(values, _NUGGET * own.max(), None))
+        fresh = np.asarray(np.linalg.qr(root.T, mode="r")).T
         self._root = np.block([[self._root, np.zeros((len(self._root), tokens))], [known, fresh]])
         draw = self._generator.standard_normal((tokens, self._points * self._width), dtype=np.float32)
         self._drawn = np.concatenate([self._drawn, draw])
