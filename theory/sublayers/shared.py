@@ -1,8 +1,8 @@
 """Second-moment maps between applications of one sublayer that share its weights (blocks that are looped).
 
 W is used again and its transpose never before the backward pass, so at infinite width all W a, over applications and tokens
-alike, are jointly Gaussian with the moments of their arguments, scaled; backwards Wᵀ can be taken as fresh (Yang 2020, Tensor
-Programs II and III: the gradient at the output is independent of the weights). An application's tokens are therefore
+alike, are jointly Gaussian with the moments of their arguments, scaled; backwards Wᵀ can be taken as fresh (Tensor
+Programs' gradient independence: the gradient at the output does not depend on the weights). An application's tokens are therefore
 nothing but more tokens, and the maps those of one sublayer on all of them; attention mixes tokens of one application only.
 
 All moments between an application and several others are (tokens, others · tokens).
@@ -67,7 +67,10 @@ class SharedTokenWise(Shared):
 
 
 class SharedPointwise(Shared):
-    """What is left of a pointwise function φ(u) beside its part along u: it is correlated between all places where φ stands."""
+    """What is left of a pointwise function φ(u) beside its part along u: it is correlated between all places where φ stands.
+
+    Its kernels want Gaussian streams, which sublayers that end in a matrix give; shared tanh(W a) adds up to others.
+    """
 
     def __init__(self, function: str) -> None:
         self._activation = activation(function)
