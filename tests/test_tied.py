@@ -35,6 +35,7 @@ from theory.algebra import LN, F, Stream, Variant
 from theory.commands import leave_in_one_line
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
+from theory.laws.derivation import derivation
 from theory.laws.recursion import NoClosedForm
 from theory.laws.tied import derive_tied, recursion, tied_steps
 from theory.moments import activation, kernel_between, slope_kernel, value_kernel
@@ -483,3 +484,11 @@ def test_the_command_line_answers(
     monkeypatch.setattr(sys, "argv", ["theory", *arguments])
     assert leave_in_one_line(theory.__main__.main) == 0
     assert hint in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("branch", ["linear", "relu", "gelu", "tanh"])
+@pytest.mark.parametrize("name", LOOPED)
+def test_the_derivation_ends_in_a_class_and_numbers(name: str, branch: str) -> None:
+    titles = [step.title for step in derivation(registry()[name], (sublayer(branch),))]
+    needed = ["Equation", "Model", "Powers of one matrix", "Law, linear sublayer", "Asymptotic class", f"Numbers for {branch}"]
+    assert [title for title in titles if title in needed] == needed
