@@ -207,6 +207,7 @@ def _plain_steps(law: TiedLaw) -> Iterable[DerivationStep]:
         "of squares is then carried by few networks once m² is of order d.",
     )
     if not law.direct:
+        yield DerivationStep("Asymptotic class", f"{law.growth.describe('m')}, as with fresh weights.")
         return
     z = law.branch / law.direct
     yield DerivationStep(
@@ -214,7 +215,7 @@ def _plain_steps(law: TiedLaw) -> Iterable[DerivationStep]:
         "The sum is one, at an argument beyond 1; equal weights on both paths give the central binomial coefficient.",
         *formula(left, law.direct**blocks * sympy.hyper((-blocks, -blocks), (1,), z), text),
     )
-    if law.direct == 1:
+    if law.direct == 1 and law.branch.is_Symbol:
         yield DerivationStep(
             "Law at equal paths",
             "binomial(2m, m) ~ 4^m/√(πm), against 2^m for fresh weights.",
