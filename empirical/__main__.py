@@ -75,6 +75,7 @@ def _measure(arguments: argparse.Namespace) -> None:
     wanted = quantity(arguments.quantity)
     extra = (wanted.name,) if wanted.on_demand else ()
     cell = Cell(configuration(arguments), arguments.input, arguments.engine, arguments.dtype, arguments.seed, extra)
+    wanted.require_fresh(cell.configuration)
     if wanted.isotropic and arguments.input != "isotropic":
         raise InvalidInput(f"{wanted.name} is defined for an isotropic gradient at the output: use --input isotropic")
     if wanted.name not in cell.quantities:

@@ -55,6 +55,18 @@ def log_relative(cell: str, quantity: str, law: Array, rows: slice = slice(None)
     return lambda means: np.log(means[cell][quantity][..., rows]) - predicted
 
 
+def log_relative_at_infinite_width(cells: Depths, quantity: str, law: Array) -> Statistic:
+    """Logarithm of measured over predicted, row by row, extrapolated linearly in 1/width over (width, label) cells."""
+    x = np.array([1 / width for width, _ in cells])
+    errors = [log_relative(label, quantity, law) for _, label in cells]
+
+    def statistic(means: Means) -> Array:
+        found = np.broadcast_arrays(*(error(means) for error in errors))
+        return extrapolate(x, np.stack(found, axis=-1), 0.0)
+
+    return statistic
+
+
 def median_error(cell: str, quantity: str, law: Array) -> Statistic:
     """Median over rows of |log(measured/predicted)|."""
     error = log_relative(cell, quantity, law)

@@ -78,6 +78,20 @@ class KnownLinear:
         return (product + self.shifts[key] if key in self.shifts else product).unflatten(1, x.shape[1:-1])
 
 
+def require_engine(engine: str, tied: bool) -> None:
+    """Refuse an engine that there is not, or that shared weights rule out.
+
+    Raises:
+        InvalidInput: it is unknown, or would draw fresh projections of weights that all blocks share.
+    """
+    if engine not in ENGINES:
+        raise InvalidInput(f"unknown engine {engine!r}: use {' or '.join(ENGINES)}")
+    if tied and engine != "dense":
+        raise InvalidInput(
+            "the matrix-free engine draws every block afresh, and here all share one block's weights: use --engine dense"
+        )
+
+
 class RandomLinear:
     """Draws and applies the weight matrices and biases of one batch.
 
@@ -85,12 +99,16 @@ class RandomLinear:
         draws: the batch's generators.
         engine: ``dense`` or ``matrix-free``.
         keep: whether to keep dense matrices in ``matrices`` and biases in ``shifts``, for a `KnownLinear`.
+        tied: whether all layers use what the first one drew; keys stay one a use.
+
+    Raises:
+        InvalidInput: as `require_engine`.
     """
 
-    def __init__(self, draws: Draws, engine: str, keep: bool = False) -> None:
-        if engine not in ENGINES:
-            raise InvalidInput(f"unknown engine {engine!r}: use {' or '.join(ENGINES)}")
-        self.draws, self.engine, self.keep = draws, engine, keep
+    def __init__(self, draws: Draws, engine: str, keep: bool = False, tied: bool = False) -> None:
+        require_engine(engine, tied)
+        self.draws, self.engine, self.keep, self.tied = draws, engine, keep, tied
+        self._shared: dict[tuple[int, str], tuple[Tensor, WeightRecord, Tensor | None, WeightRecord | None]] = {}
         self.tape = Tape()
         self.matrices: dict[tuple[int, int, str], Tensor] = {}
         self.shifts: dict[tuple[int, int, str], Tensor] = {}
@@ -98,7 +116,7 @@ class RandomLinear:
     def __call__(
         self, key: tuple[int, int, str], x: Tensor, fan_out: int, variance: float, bias: float = 0.0, uniform: bool = False
     ) -> Tensor:
-        """x W + b for a fresh W of the given variance times fan-in and a fresh b.
+        """x W + b for a fresh W of the given variance times fan-in and a fresh b (the first layer's, where weights are tied).
 
         Args:
             key: (layer, sublayer, matrix).
@@ -124,22 +142,36 @@ class RandomLinear:
             raise InvalidInput(
                 "the matrix-free engine is exact for Gaussian weights only, and these are uniform: use --engine dense"
             )
-        if self.engine == "dense":
-            weights = self._drawn(fan_in, fan_out, std=std, uniform=uniform)
-        else:
-            weights = self.draws.normal("weights", tokens, fan_out, std=std, dtype=at_least_float(x))
-        self.tape.weights[key] = _record(weights, variance, fan_in, uniform)
+        weights, record, shift, bias_record = self._shared.get(key[1:]) or self._weights(x, fan_out, variance, bias, uniform)
+        if self.tied:
+            self._shared[key[1:]] = weights, record, shift, bias_record
+        self.tape.weights[key] = record
         if self.keep:
             self.matrices[key] = weights
         operation = _Dense if self.engine == "dense" else _MatrixFree
         result: Tensor = operation.apply(x, weights, self, key, std)
-        if not bias:
+        if shift is None or bias_record is None:
             return result
-        shift = self._drawn(1, fan_out, std=bias**0.5, uniform=uniform)
-        self.tape.biases[key] = _record(shift, bias, 1, uniform)
+        self.tape.biases[key] = bias_record
         if self.keep:
             self.shifts[key] = shift
         return result + shift
+
+    def _weights(
+        self, x: Tensor, fan_out: int, variance: float, bias: float, uniform: bool
+    ) -> tuple[Tensor, WeightRecord, Tensor | None, WeightRecord | None]:
+        """Fresh W (or its projection on the tokens), b, and what was drawn."""
+        tokens, fan_in = x.shape[1:]
+        std = (variance / fan_in) ** 0.5
+        if self.engine == "dense":
+            weights = self._drawn(fan_in, fan_out, std=std, uniform=uniform)
+        else:
+            weights = self.draws.normal("weights", tokens, fan_out, std=std, dtype=at_least_float(x))
+        record = _record(weights, variance, fan_in, uniform)
+        if not bias:
+            return weights, record, None, None
+        shift = self._drawn(1, fan_out, std=bias**0.5, uniform=uniform)
+        return weights, record, shift, _record(shift, bias, 1, uniform)
 
     def _drawn(self, *shape: int, std: float, uniform: bool) -> Tensor:
         return (self.draws.uniform if uniform else self.draws.normal)("weights", *shape, std=std)

@@ -10,7 +10,7 @@ import torch
 
 from empirical.blocks import Pass, forward
 from empirical.draws import Draws
-from empirical.layers import RandomLinear, Tape, WeightRecord
+from empirical.layers import RandomLinear, Tape, WeightRecord, require_engine
 from empirical.probes import PROBES, Observation
 from empirical.sources import source
 from theory.boundary import Boundary
@@ -36,7 +36,8 @@ class Cell:
         extra: names of quantities that are made on demand (optimiser updates, operator norms).
 
     Raises:
-        InvalidInput: unknown dtype or input; a quantity on demand without matrices or with another gradient.
+        InvalidInput: unknown dtype, engine or input; a quantity on demand without matrices or with another gradient; the
+            matrix-free engine, or a sum over all weights, where blocks share theirs.
     """
 
     configuration: Configuration
@@ -52,18 +53,22 @@ class Cell:
             raise InvalidInput(f"unknown dtype {self.dtype!r}: use one of {', '.join(DTYPES)}")
         if self.seed < 0:
             raise InvalidInput(f"seed is {self.seed}: it must be 0 or more")
+        require_engine(self.engine, self.configuration.variant.tied)
+        for name in self.extra:
+            quantity(name).require_fresh(self.configuration)
         dense = [name for name in self.extra if PROBES[quantity(name).name].needs_weights]
         if dense and self.engine != "dense":
             raise InvalidInput(f"{dense[0]} needs the weights themselves: use --engine dense")
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        """What is read: cosines need two tokens, some quantities an isotropic gradient, some are made on demand only."""
+        """What is read: cosines need two tokens, some quantities an isotropic gradient or fresh weights, or a demand."""
         return tuple(
             name
             for name, q in QUANTITIES.items()
             if (q.tokens != 2 or self.configuration.tokens > 1)
             and (not q.isotropic or self.source == "isotropic")
+            and (not q.fresh or not self.configuration.variant.tied)
             and (not q.on_demand or name in self.extra)
         )
 
@@ -71,9 +76,11 @@ class Cell:
     def batch(self) -> int:
         """Members that fit in memory at once (the readings do not depend on it)."""
         c = self.configuration
-        matrices = sum(len(maps.matrices) for maps in c.maps) * c.depth
+        matrices = sum(len(maps.matrices) for maps in c.maps)
+        drawn = matrices if c.variant.tied else matrices * c.depth
         rows = c.width if self.engine == "dense" else 3 * c.tokens
-        member = matrices * c.width * c.expansion * (rows + 4 * c.tokens) * DTYPES[self.dtype].itemsize
+        numbers = drawn * rows + matrices * c.depth * 4 * c.tokens
+        member = numbers * c.width * c.expansion * DTYPES[self.dtype].itemsize
         return max(1, min(512, _BATCH_BYTES // member))
 
 
@@ -119,7 +126,8 @@ def measure(cell: Cell, members: Sequence[int], device: torch.device) -> Reading
         InvalidInput: too many tokens for the engine, heads that do not divide the width.
     """
     draws = Draws(cell.seed, members, device, DTYPES[cell.dtype])
-    linear = RandomLinear(draws, cell.engine, keep=any(PROBES[name].matrices for name in cell.extra))
+    keep = any(PROBES[name].matrices for name in cell.extra)
+    linear = RandomLinear(draws, cell.engine, keep, cell.configuration.variant.tied)
     feed = source(cell.source)(cell.configuration, draws)
     network = forward(cell.configuration, feed.inputs, linear)
     streams = [layer["x"] for layer in network.streams]
@@ -144,7 +152,7 @@ def boundaries(cell: Cell, members: Sequence[int], device: torch.device) -> tupl
     draws = Draws(cell.seed, members, device, DTYPES[cell.dtype])
     feed = source(cell.source)(cell.configuration, draws)
     with torch.no_grad():
-        network = forward(cell.configuration, feed.inputs, RandomLinear(draws, cell.engine))
+        network = forward(cell.configuration, feed.inputs, RandomLinear(draws, cell.engine, tied=cell.configuration.variant.tied))
         ends = [moments.cpu().double().numpy() for moments in feed.ends(network.output)]
     return tuple(Boundary(inputs, gradients) for inputs, gradients in zip(*ends, strict=True))
 

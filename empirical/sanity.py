@@ -30,9 +30,14 @@ def gate(cell: Cell, readings: Readings, zeros_allowed: bool = False) -> list[st
 
     Raises:
         InvalidMeasurement: a reading is missing, not finite or zero; weights of another variance than intended; two layers
-            with the same weights.
+            with the same weights, or with other weights where all share one block's.
     """
-    return [_complete(cell, readings), _finite(cell, readings, zeros_allowed), _variances(readings), _different(readings)]
+    return [
+        _complete(cell, readings),
+        _finite(cell, readings, zeros_allowed),
+        _variances(cell, readings),
+        _different(cell, readings),
+    ]
 
 
 def _complete(cell: Cell, readings: Readings) -> str:
@@ -72,11 +77,12 @@ def _place(cell: Cell, name: str, row: int) -> str:
     return f"layer {label['layer']}" + (f" ({label['matrix']})" if "matrix" in label else "")
 
 
-def _variances(readings: Readings) -> str:
+def _variances(cell: Cell, readings: Readings) -> str:
     pooled: dict[tuple[int, str], list[WeightRecord]] = defaultdict(list)
     for batch in readings.weights:
-        for (_, index, matrix), record in batch.items():
-            pooled[index, matrix].append(record)
+        for (layer, index, matrix), record in batch.items():
+            if layer == 1 or not cell.configuration.variant.tied:
+                pooled[index, matrix].append(record)
     worst = 0.0
     for (index, matrix), records in pooled.items():
         count = sum(record.count for record in records)
@@ -91,9 +97,12 @@ def _variances(readings: Readings) -> str:
     return f"weight variances within {worst:.2%} of the intended ones ({kinds})"
 
 
-def _different(readings: Readings) -> str:
+def _different(cell: Cell, readings: Readings) -> str:
+    tied = cell.configuration.variant.tied
     for batch in readings.weights:
-        prints = [record.fingerprint for record in batch.values()]
-        if len(set(prints)) < len(prints):
+        prints = {key: record.fingerprint for key, record in batch.items() if key[0] == 1 or not tied}
+        if len(set(prints.values())) < len(prints):
             raise InvalidMeasurement("two matrices of one network hold the same weights: layers are clones of each other")
-    return "the weights of all layers differ"
+        if tied and any(record.fingerprint != prints.get((1, *key[1:])) for key, record in batch.items()):
+            raise InvalidMeasurement("the blocks hold different weights, and this variant's share one block's")
+    return "all blocks share one block's weights" if tied else "the weights of all layers differ"

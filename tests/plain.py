@@ -182,6 +182,10 @@ PLAIN = {
     ),
     "rezero": _x(lambda x, f: x + 0.0 * f(x)),
     "skipinit": Plain(lambda s, f, depth: {"x": s["x"] + f(s["x"]) / depth**0.5}),
+    # Which blocks share their matrices is a matter of what `Weights` hands out: see tests/test_tied.py.
+    "looped-residual": _x(lambda x, f: x + f(x)),
+    "looped-no-residual": _x(lambda x, f: f(x)),
+    "looped-pre-ln": _x(lambda x, f: x + f(layer_norm(x)), layer_norm),
     "dynamic-tanh": _x(lambda x, f: x + f(torch.tanh(x / 2)), lambda x: torch.tanh(x / 2)),
 }
 

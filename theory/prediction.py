@@ -30,6 +30,7 @@ class Quantity:
         isotropic: it is defined for an isotropic Gaussian gradient at the output only.
         on_demand: its measurement costs passes of its own and is made only where it is asked for.
         infinite_width: its law is one of infinite width, and is read from a profile there.
+        fresh: it adds up contributions of weights that are fresh in every block.
     """
 
     name: str
@@ -41,6 +42,19 @@ class Quantity:
     isotropic: bool = False
     on_demand: bool = False
     infinite_width: bool = False
+    fresh: bool = False
+
+    def require_fresh(self, configuration: Configuration) -> None:
+        """Refuse a network whose blocks share their weights, where that would need the sum over a matrix's uses.
+
+        Raises:
+            InvalidInput: it is one.
+        """
+        if self.fresh and configuration.variant.tied:
+            raise InvalidInput(
+                f"{self.name} adds up blocks with weights of their own, and the blocks of {configuration.variant.name} share "
+                "theirs: parameter-gradient has the contribution of every use"
+            )
 
     def labels(self, configuration: Configuration) -> list[dict[str, Any]]:
         """What each row is of: ``{"layer"}``, and ``"matrix"`` (such as ``attention.WQ``) where there is one row a matrix."""
@@ -62,12 +76,13 @@ class Quantity:
             infinite_width: leave the terms of order 1/width out.
 
         Raises:
-            InvalidInput: two tokens are needed and there is one; a sublayer without a law here; overflow.
+            InvalidInput: two tokens are needed and there is one; a sublayer without a law here; shared weights; overflow.
         """
         if self.tokens == 2 and configuration.tokens < 2:
             raise InvalidInput(f"{self.name} compares two tokens: give --tokens 2 or more")
         if boundaries and self.isotropic:
             raise InvalidInput(f"{self.name} is defined for an isotropic gradient at the output: leave the boundary out")
+        self.require_fresh(configuration)
         all_tokens = self.tokens is None or not configuration.tokenwise or bool(boundaries)
         tokens = configuration.tokens if all_tokens else self.tokens
         assert tokens is not None

@@ -185,12 +185,15 @@ class Walk:
             gradients: second moments of the gradients at the targets, by pair of names.
             sublayer: backward map, (moment of the argument, moment of the gradient at F) → moment at the argument.
         """
-        result = Backward(self.carrier, {(("∂", a), ("∂", b)): m for (a, b), m in gradients.items()})
+        result = self._backward({(("∂", a), ("∂", b)): m for (a, b), m in gradients.items()})
         for name, node in self.targets:
             result.add(node, {("∂", name): self.carrier.one})
         for node in reversed(self.order):
             result.pass_down(node, self, sublayer)
         return result
+
+    def _backward(self, gram: Gram) -> Backward:
+        return Backward(self.carrier, gram)
 
 
 @dataclass

@@ -19,6 +19,7 @@ from theory.finite_width.paths import derived, paths, shape, sublayer_node
 from theory.pairs import cosines
 from theory.propagation import Backward, Tokens, Walk
 from theory.sublayers import Applied, Fluctuations, SublayerMaps, Surroundings, Weights
+from theory.tied import Loop
 
 Array = np.ndarray
 Moments = dict[tuple[str, str], Array]
@@ -88,7 +89,7 @@ def profile(configuration: Configuration, tokens: int, boundary: Boundary | None
     """Propagate second moments of the inputs forward and of the output's gradient backward.
 
     Terms of first order in 1/width are kept where `theory.finite_width` derives them; of variants of another form those that add
-    up from block to block, and nothing of it where weights are shared.
+    up from block to block. Where all blocks share their weights, `theory.tied` has the moments between them, at infinite width.
 
     Args:
         configuration: the network.
@@ -101,7 +102,7 @@ def profile(configuration: Configuration, tokens: int, boundary: Boundary | None
     """
     ends = boundary or Boundary(np.eye(tokens), np.eye(tokens))
     ends.require(tokens)
-    return _Stack(configuration, infinite_width).profile(ends)
+    return _Stack(configuration, infinite_width, tokens).profile(ends)
 
 
 class _Walked(NamedTuple):
@@ -116,10 +117,11 @@ class _Walked(NamedTuple):
 class _Stack:
     """One pass forward and backward."""
 
-    def __init__(self, configuration: Configuration, infinite_width: bool) -> None:
+    def __init__(self, configuration: Configuration, infinite_width: bool, tokens: int) -> None:
         self.configuration = configuration
         self.finite = not infinite_width and derived(configuration.variant)
         self.partly = not infinite_width and not self.finite and not configuration.variant.tied
+        self.loop = Loop(configuration, tokens) if configuration.variant.tied else None
         self.generator = np.random.Generator(np.random.SFC64(_SEED))
         self.weights = [configuration.weights(maps) for maps in configuration.maps]
 
@@ -146,9 +148,8 @@ class _Stack:
 
     def _up(self, inputs: Array) -> tuple[list[Moments], list[Lengths], list[list[_Walked]]]:
         variant, depth = self.configuration.variant, self.configuration.depth
-        entry = Walk(
-            variant.start, {("e", "e"): inputs}, Tokens(), self._coefficients(self.configuration.position(1, 0)), _no_sublayer
-        )
+        start = self._coefficients(self.configuration.position(1, 0))
+        entry = self._walk()(variant.start, {("e", "e"): inputs}, Tokens(), start, _no_sublayer)
         forward: list[Moments] = [entry.outgoing()]
         embedded = Lengths.gaussian(inputs, self.configuration.width)
         lengths, walked = [embedded if dict(variant.start)["x"] == INPUT else embedded.fixed()], []
@@ -168,7 +169,7 @@ class _Stack:
     def _read_out(self, stream: Moments, gradients: Array) -> tuple[Moments, Memory | Alignments]:
         """The gradient at the last layer, and its memory."""
         variant, coefficients = self.configuration.variant, self._coefficients(self.configuration.last_position)
-        read_out = Walk((("y", variant.read_out),), stream, Tokens(), coefficients, _no_sublayer)
+        read_out = self._walk()((("y", variant.read_out),), stream, Tokens(), coefficients, _no_sublayer)
         gradient = read_out.backward({("y", "y"): gradients}, _no_sublayer).incoming(variant.streams)
         if self.partly:
             gradient = {pair: np.zeros_like(gradients) + moment for pair, moment in gradient.items()}
@@ -213,8 +214,8 @@ class _Stack:
         # Whether every token that enters the sublayer has been divided by a norm.
         of = shape(targets) if self.finite else None
         fixed = of is None or of.normalised or of.restarted or not lengths.squares.any()
-        followed = self.finite or self.partly
-        step = Walk(targets, state, Tokens(), self._coefficients(position), sublayer, divided if followed else None)
+        followed, coefficients = self.finite or self.partly, self._coefficients(position)
+        step = self._walk(index)(targets, state, Tokens(), coefficients, sublayer, divided if followed else None)
         if followed and len(scatter) == 1:
             after = self._after(index, step, applications[0], lengths)
             scatter.append(after if self.finite else after.fixed())  # only the directions are followed then
@@ -263,6 +264,10 @@ class _Stack:
         return Surroundings(
             c.causal, freedom, c.width // c.heads, fixed_lengths, c.depth, self.generator, dict(node.inner), c.heads
         )
+
+    def _walk(self, index: int | None = None) -> Callable[..., Walk]:
+        """What walks sublayer ``index`` of a block, or entry and read-out."""
+        return self.loop.walk(index) if self.loop else Walk
 
     def _coefficients(self, position: Position) -> Callable[[Any], float]:
         return lambda formula: self.configuration.variant.coefficient(formula, position)

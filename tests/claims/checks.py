@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from empirical.estimands import depth_exponent, held_out, log_ratio, log_relative
+from empirical.estimands import depth_exponent, held_out, log_ratio, log_relative, log_relative_at_infinite_width
 from empirical.verdicts import Band, Verdict
 from tests.claims.declaration import SUPPORTED, Check, Whose
 from tests.claims.ends import SEQUENCES
@@ -28,8 +29,10 @@ def law_band(sweep: Sweep, depth: int, resolution: float = RESOLUTION) -> Band:
     else:
         first = correction(replace(configuration, variant=load("post-ln")))
         assert first is not None
-        finite = float(np.abs(first).max()) + 1 / configuration.width
-        what = "terms of order 1/width, which are not derived for several streams: Post-LN's, for the same sublayers"
+        tied = configuration.variant.tied
+        finite = float(np.abs(first).max()) * (depth if tied else 1) + 1 / configuration.width
+        what = "terms of order 1/width, which are not derived for this variant: Post-LN's, for the same sublayers"
+        what += f", {depth} times as large where {depth} blocks share their weights and so fluctuate together" if tied else ""
     width = 1 + resolution + finite
     reason = f"finite width: {what} = {finite:.3f} at d = {sweep.width}; plus {resolution}, the effect to be resolved"
     return Band(1 / width, width, reason)
@@ -48,6 +51,30 @@ def follows_law(
         band=law_band(sweep, depth, resolution),
         of="law",
         expected=expected,
+        logarithm=True,
+    )
+
+
+def follows_law_in_the_limit(sweeps: Sequence[Sweep], name: str, resolution: float = RESOLUTION) -> Check:
+    """Measured over predicted at every layer, extrapolated in 1/width over one shared-weight network at several widths.
+
+    Blocks with the same weights fluctuate together: their terms of order 1/width grow as the depth squared, and none is derived.
+    """
+    widest, depth = sweeps[-1], sweeps[-1].depths[-1]
+    first = correction(replace(widest.configuration(depth), variant=load("post-ln")))
+    assert first is not None
+    left = (depth * float(np.abs(first).max())) ** 2
+    width = 1 + resolution + left
+    reason = (
+        f"finite width: terms of order L²/d are extrapolated away; their square stays, {left:.3f} at d = {widest.width} (Post-LN's terms, "
+        f"{depth} times as large where {depth} blocks fluctuate together); plus {resolution}, the effect to be resolved"
+    )
+    return Check(
+        name=f"{name}, measured over predicted, extrapolated to infinite width, every layer of L={depth}, {widest.name}",
+        statistic=log_relative_at_infinite_width([(s.width, s.deepest) for s in sweeps], name, widest.predicted(name, depth)),
+        cells=tuple(s.deepest for s in sweeps),
+        band=Band(1 / width, width, reason),
+        of="law",
         logarithm=True,
     )
 

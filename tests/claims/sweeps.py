@@ -23,6 +23,7 @@ class Sweep:
 
     Args:
         base_seed: the profile's; every cell mixes it with its label, so that cells are independent of each other.
+        engine: see `Cell`; shared weights take the dense one in any case.
         extra: quantities on demand, see `Cell`.
     """
 
@@ -84,8 +85,8 @@ class Sweep:
         return self.labels[-1][1]
 
     def _cell(self, depth: int, label: str) -> Cell:
-        seed = (self.base_seed << 32) + zlib.crc32(label.encode())
-        return Cell(self.configuration(depth), self.source, self.engine, self.dtype, seed, self.extra)
+        seed, network = (self.base_seed << 32) + zlib.crc32(label.encode()), self.configuration(depth)
+        return Cell(network, self.source, "dense" if network.variant.tied else self.engine, self.dtype, seed, self.extra)
 
     def predicted(self, name: str, depth: int, infinite_width: bool = False) -> Array:
         """Theory's values of a quantity, layer by layer, told of the source's two ends."""

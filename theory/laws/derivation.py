@@ -12,6 +12,7 @@ from theory.laws.attention.report import attention_steps
 from theory.laws.law import Law, closed_form
 from theory.laws.recursion import NoClosedForm, Step, q
 from theory.laws.steps import DerivationStep, formula
+from theory.laws.tied import tied_steps
 from theory.sublayers import SublayerMaps, TokenWise
 
 
@@ -20,7 +21,11 @@ def derivation(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> li
     steps = [
         DerivationStep(
             "Equation", f"{variant.source}. Written once; everything below is read off it.", variant.latex, variant.equation
-        ),
+        )
+    ]
+    if variant.tied:
+        return [*steps, *tied_steps(variant, sublayers)]
+    steps += [
         DerivationStep(
             "Model",
             "Weights are independent with zero mean, fresh in every sublayer; the width goes to infinity, so a norm divides by a "

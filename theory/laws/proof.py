@@ -53,12 +53,17 @@ def prove(
             if j >= start:
                 product *= backward.subs(point).subs(q, moment)
             moment = forward.subs(point).subs(q, moment)
-        _compare("stream", moment, stream.subs(point).subs(layer, total), total)
+        compare("stream", moment, stream.subs(point).subs(layer, total), total)
         closed = gradient.subs(point).subs({depth: total, layer: start})
-        _compare("gradient", product, sympy.gammasimp(closed), total)
+        compare("gradient", product, sympy.gammasimp(closed), total)
     return Proof(points, tuple(depths))
 
 
-def _compare(what: str, recursion: sympy.Expr, closed: sympy.Expr, total: int) -> None:
+def compare(what: str, recursion: sympy.Expr, closed: sympy.Expr, total: int) -> None:
+    """Refuse a closed form that is not exactly the recursion's rational value at L = ``total``.
+
+    Raises:
+        ArithmeticError: it is not.
+    """
     if not (recursion.is_Rational and closed.is_Rational) or recursion != closed:
         raise ArithmeticError(f"{what}: closed form {closed} differs from the recursion's {recursion} at L={total}")

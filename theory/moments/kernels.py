@@ -24,6 +24,27 @@ def slope_kernel(activation: Activation, moments: Array) -> Array:
     return _kernel(activation, moments, derivative=True)
 
 
+def kernel_between(activation: Activation, moments: Array, variances: tuple[Array, Array], derivative: bool = False) -> Array:
+    """E φ(u_i)φ(v_j), or of the derivatives, between two sets of jointly Gaussian pre-activations.
+
+    Args:
+        activation: φ.
+        moments: E u_i v_j, (left, right).
+        variances: E u_i², (left,), and E v_j², (right,).
+        derivative: E φ'(u_i)φ'(v_j) instead.
+    """
+    if not moments.size:
+        return np.zeros_like(moments)
+    scale = np.sqrt(np.multiply.outer(*variances))
+    cosine = np.clip(moments / scale, -1.0, 1.0)
+    if activation.slopes is not None:
+        return _piecewise_kernel(activation, scale, cosine, derivative)
+    if activation.name in _CLOSED:
+        return _CLOSED[activation.name](*variances, cosine, derivative)
+    left, right = (_coefficients(activation, variance, derivative) for variance in variances)
+    return _mehler(left, right, cosine)
+
+
 def squared_slope_kernel(activation: Activation, moments: Array) -> Array:
     """E φ'(u_i)²φ'(u_j)² for u ~ N(0, moments); shape (tokens, tokens)."""
     return _kernel(_squared_slope(activation), moments, derivative=True)
@@ -43,16 +64,11 @@ def _squared_slope(activation: Activation) -> Activation:
 
 def _kernel(activation: Activation, moments: Array, derivative: bool) -> Array:
     variance = np.diagonal(moments)
-    scale = np.sqrt(np.multiply.outer(variance, variance))
-    cosine = np.clip(moments / scale, -1.0, 1.0)
-    if activation.slopes is not None:
-        return _piecewise_kernel(activation, scale, cosine, derivative)
-    distinct, which = _distinct(variance)
-    coefficients = np.stack([_hermite(activation, float(v), derivative) for v in distinct])
-    off_diagonal = _mehler(coefficients, which, cosine)
-    exact = np.array([activation.moments(float(v))[int(derivative)] for v in distinct])[which]
-    np.fill_diagonal(off_diagonal, exact)
-    return off_diagonal
+    found = kernel_between(activation, moments, (variance, variance), derivative)
+    if activation.slopes is None:
+        distinct, which = _distinct(variance)
+        np.fill_diagonal(found, np.array([activation.moments(float(v))[int(derivative)] for v in distinct])[which])
+    return found
 
 
 def _piecewise_kernel(activation: Activation, scale: Array, cosine: Array, derivative: bool) -> Array:
@@ -65,6 +81,28 @@ def _piecewise_kernel(activation: Activation, scale: Array, cosine: Array, deriv
         return b * b + b * (a - b) + (a - b) ** 2 * step  # E[step] = ½ twice
     relu = (np.sqrt(np.clip(1 - cosine**2, 0, None)) + (np.pi - angle) * cosine) / (2 * np.pi)
     return scale * (b * b * cosine + b * (a - b) * cosine + (a - b) ** 2 * relu)  # E[u relu(v)] = c/2 twice
+
+
+def _gelu_kernel(left: Array, right: Array, cosine: Array, derivative: bool) -> Array:
+    """GELU's kernels in closed form: Stein's lemma on E uv Φ(u)Φ(v), and its derivative by the covariance c (Price's theorem).
+
+    E Φ(u)Φ(v) = ¼ + asin(r)/2π with r = c/√((1+a)(1+b)), and D = E φ(u)φ(v) for the normal density φ.
+    """
+    a, b = np.asarray(left)[:, None], np.asarray(right)[None, :]
+    c = np.sqrt(a * b) * cosine
+    apart = a * b * (1 - cosine**2)
+    determinant = 1 + a + b + apart
+    density = 1 / (2 * np.pi * np.sqrt(determinant))
+    both = 0.25 + np.arcsin(np.clip(c / np.sqrt((1 + a) * (1 + b)), -1.0, 1.0)) / (2 * np.pi)
+    shares = 1 / (1 + a) + 1 / (1 + b)
+    rest = apart + c**2 * shares
+    if derivative:
+        return both + c * density * (2 * shares - 1 + rest / determinant)
+    return c * both + density * rest
+
+
+_CLOSED = {"gelu": _gelu_kernel}
+"""Kernels of smooth activations in closed form: (variances left, right, cosines, of the derivative)."""
 
 
 @lru_cache(maxsize=4096)
@@ -93,12 +131,18 @@ def _distinct(values: Array) -> tuple[Array, Array]:
     return np.unique(values, return_inverse=True)
 
 
-def _mehler(coefficients: Array, which: Array, cosine: Array) -> Array:
-    """Σ_k a_k(i) a_k(j) c_ij^k by Horner's rule, without the orders whose squares no double can see."""
-    order = int(np.nonzero(np.abs(coefficients).max(axis=0) > 1e-10)[0].max(initial=0)) + 1
+def _coefficients(activation: Activation, variances: Array, derivative: bool) -> Array:
+    """Hermite coefficients at each variance; one row where all are equal."""
+    distinct, which = _distinct(variances)
+    rows = np.stack([_hermite(activation, float(v), derivative) for v in distinct])
+    return rows if len(rows) == 1 else rows[which]
+
+
+def _mehler(left: Array, right: Array, cosine: Array) -> Array:
+    """Σ_k a_k(i) b_k(j) c_ij^k by Horner's rule, without the orders whose squares no double can see."""
+    seen = np.maximum(np.abs(left).max(axis=0), np.abs(right).max(axis=0)) > 1e-10
     total = np.zeros_like(cosine)
-    for k in range(order - 1, -1, -1):
-        of_order = coefficients[:, k]
+    for k in range(int(np.nonzero(seen)[0].max(initial=0)), -1, -1):
         total *= cosine
-        total += of_order[0] ** 2 if len(of_order) == 1 else np.multiply.outer(of_order[which], of_order[which])
+        total += np.multiply.outer(left[:, k], right[:, k])
     return total

@@ -1,4 +1,4 @@
-"""Squared gradient of the output matrix of each block's last sublayer (W₂ of an FFN)."""
+"""Squared gradient of the output matrix of each block's last sublayer (W₂ of an FFN); of shared weights, this use's."""
 
 from theory.parameters import matrix_gradients
 from theory.prediction import Quantity

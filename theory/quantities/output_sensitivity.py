@@ -21,4 +21,5 @@ QUANTITY = Quantity(
     definition="E|y(W + δ·W̃) − y(W)|²/(n·d·δ²) as δ → 0, W̃ an independent copy of every weight matrix W of blocks l+1 … L",
     read=_read,
     isotropic=True,
+    fresh=True,
 )

@@ -9,6 +9,7 @@ QUANTITY = Quantity(
     read=sgd_update,
     tokens=None,
     isotropic=True,
+    fresh=True,
     on_demand=True,
     infinite_width=True,
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.claims.checks import follows_law
-from tests.claims.declaration import BUILDERS, SUPPORTED, Claim, Profile
+from tests.claims.checks import follows_law, follows_law_in_the_limit
+from tests.claims.declaration import BUILDERS, SUPPORTED, Check, Claim, Profile
 from tests.claims.figures import across_layers
 from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import ISOTROPIC
@@ -17,6 +17,10 @@ from theory.variants import load, registry
 
 DEPTH = 24
 QUANTITIES = ("stream-gradient", "stream-moment")
+TIED = (6, (128, 256))
+"""Depth and widths for blocks that share their weights."""
+TIED_RESOLUTION = 0.2
+"""20 % for them: single networks scatter most, and two widths are read; chosen for cost."""
 RESOLUTION = 0.1
 """10 % for every variant: stacks without residual scatter too much between networks for less."""
 
@@ -32,21 +36,30 @@ def law_of(name: str) -> dict[str, str]:
     return {"latex": variant.latex, "text": f"E|∂𝓛/∂x_l|²/d = {plain(law.gradient)}; with ReLU: {growth}."}
 
 
+def _follows_law(stack: list[Sweep], quantity: str) -> Check:
+    """At one width, or in the limit where there are several."""
+    if len(stack) > 1:
+        return follows_law_in_the_limit(stack, quantity, TIED_RESOLUTION)
+    return follows_law(stack[0], quantity, resolution=RESOLUTION)
+
+
 def build(name: str) -> Callable[[Profile], Claim]:
     """The generic claim of one variant."""
 
     def of_profile(profile: Profile) -> Claim:
-        sweeps = [Sweep(name, sublayers, (DEPTH,), profile.seed) for sublayers in profile.sublayers]
+        depth, widths = TIED if load(name).tied else (DEPTH, (256,))
+        stacks = [[Sweep(name, sublayers, (depth,), profile.seed, width) for width in widths] for sublayers in profile.sublayers]
+        sweeps = [stack[-1] for stack in stacks]
         return Claim(
             id=f"variant-{name}",
             group="variants",
             title=f"{name} follows the law derived from its expression",
             statement=f"{load(name).equation}: gradient and stream follow the recursion found by walking this expression.",
             source=load(name).source,
-            reading=f"Every layer of a stack of {DEPTH} blocks, width 256, each of the activations.",
+            reading=f"Every layer of a stack of {depth} blocks, width {' and '.join(map(str, widths))}, each of the activations.",
             law=law_of(name),
-            cells=cells_of(*sweeps),
-            checks=tuple(follows_law(sweep, quantity, resolution=RESOLUTION) for sweep in sweeps for quantity in QUANTITIES),
+            cells=cells_of(*(sweep for stack in stacks for sweep in stack)),
+            checks=tuple(_follows_law(stack, quantity) for stack in stacks for quantity in QUANTITIES),
             expected=SUPPORTED,
             assumptions=ISOTROPIC,
             derived=(name, "relu"),
