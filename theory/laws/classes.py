@@ -1,0 +1,97 @@
+"""A variant's classes: gradient in depth, gradient across layers, growth of the stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from theory.algebra import Variant
+from theory.configuration import Configuration
+from theory.errors import InvalidInput
+from theory.laws.growth import Behaviour, read_class
+from theory.stack import Profile, profile
+
+TOKENS = 8
+"""Of a stack with attention; token by token one is enough."""
+
+
+@dataclass(frozen=True)
+class Class:
+    """The classes of one variant with one block of sublayers, at infinite width, for isotropic ends.
+
+    Attributes:
+        in_depth: squared gradient at layer 0 for a unit gradient at the output, against the depth L.
+        across_layers: squared gradient at the last layer over that at the first, as a class in the layer l between them.
+        forward: second moment of the stream x at the last layer, against L.
+        others: the same of the other streams, by name.
+    """
+
+    in_depth: Behaviour
+    across_layers: Behaviour
+    forward: Behaviour
+    others: tuple[tuple[str, Behaviour], ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether the gradient's classes come from a closed form."""
+        return self.in_depth.exact and self.across_layers.exact
+
+
+def gradient_class(variant: Variant, sublayers: tuple[str, ...]) -> Class:
+    """Classes of a variant, from its closed form where it has one, else read off the numeric recursion (``exact`` says which).
+
+    Args:
+        variant: the expression.
+        sublayers: names of one block's sublayers, such as ``("relu",)`` or ``("attention", "gelu")``.
+
+    Raises:
+        InvalidInput: theory predicts nothing of the variant.
+    """
+    return numeric_class(variant, sublayers)
+
+
+@lru_cache(maxsize=128)
+def numeric_class(variant: Variant, sublayers: tuple[str, ...]) -> Class:
+    """The classes read off the numeric recursion, at doubling depths up to thousands of blocks (hundreds with attention).
+
+    Raises:
+        InvalidInput: theory predicts nothing of the variant.
+    """
+    stacks = _stacks(variant, sublayers)
+    depths = [stack.configuration.depth for stack in stacks]
+    return Class(
+        in_depth=read_class(depths, [_mean(stack.backward[0]["x", "x"]) for stack in stacks], "L"),
+        across_layers=read_class(depths, [_across(stack) for stack in stacks], "l"),
+        forward=read_class(depths, [_mean(stack.forward[-1]["x", "x"]) for stack in stacks], "L"),
+        others=tuple(
+            (name, read_class(depths, [_mean(stack.forward[-1][name, name]) for stack in stacks], "L"))
+            for name in variant.streams
+            if name != "x"
+        ),
+    )
+
+
+def _mean(moment: np.ndarray) -> float:
+    return float(np.diagonal(moment).mean())
+
+
+def _across(stack: Profile) -> float:
+    first, last = (_mean(stack.backward[layer]["x", "x"]) for layer in (0, -1))
+    return last / first
+
+
+def _stacks(variant: Variant, sublayers: tuple[str, ...]) -> list[Profile]:
+    """Profiles at depths 4, 8, …, as far as floats reach."""
+    found: list[Profile] = []
+    tokens = 1 if Configuration(variant, sublayers).tokenwise else TOKENS
+    for depth in (2**k for k in range(2, 12 if tokens == 1 else 9)):
+        try:
+            with np.errstate(all="ignore"):  # what leaves the range of floats is cut off below
+                found.append(profile(Configuration(variant, sublayers, depth, tokens=tokens), tokens, infinite_width=True))
+        except InvalidInput:
+            if len(found) < 4:
+                raise
+            break
+    return found

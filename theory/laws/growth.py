@@ -1,0 +1,84 @@
+"""The class of a sequence without noise, read off its local exponents at doubling arguments: nothing is fitted.
+
+With p_k = log(y_{2t}/y_t)/log 2 at t = 2^k: a power law has p_k → p, an exponential p_k ∝ 2^k, a stretched exponential e^{c t^ν}
+p_k ∝ 2^{νk}, and a logarithm equal steps y_{2t} − y_t. How far the last two local numbers differ says how far it has converged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Kind = Literal["flat", "logarithmic", "power", "stretched exponential", "exponential", "zero", "undecided"]
+_NOTHING = 1e-9
+"""Local exponents below this are rounding."""
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """How a positive quantity depends on t.
+
+    Attributes:
+        kind: its class.
+        words: the class as text, with its number, such as ``power law l^(-1)``.
+        number: power's exponent, exponential's rate (factor a step), stretched exponential's power ν of t, logarithm's power.
+        exact: from a closed form; else from the numeric recursion.
+        uncertainty: of a numeric class, how far ``number`` still moved over the last doubling; 0 where it is exact.
+    """
+
+    kind: Kind
+    words: str
+    number: float | None = None
+    exact: bool = False
+    uncertainty: float = 0.0
+
+
+def read_class(arguments: Sequence[int], values: Sequence[float], variable: str) -> Behaviour:
+    """The class of positive ``values`` at ``arguments`` t, 2t, 4t, … (four at least).
+
+    A sequence that overflows or vanishes is cut there.
+    """
+    y = np.asarray(values, dtype=float)
+    usable = np.isfinite(y) & (y > 1e-290)
+    count = len(y) if usable.all() else int(np.argmin(usable))
+    if np.all(y == 0):
+        return Behaviour("zero", "zero", 0.0)
+    if count < 4:
+        return Behaviour("undecided", "undecided: too few depths before it leaves the range of floats")
+    t, y = np.asarray(arguments[:count], dtype=float), y[:count]
+    exponents = np.diff(np.log(y)) / np.log(2)
+    return _read(t, y, exponents, variable)
+
+
+def _read(t: np.ndarray, y: np.ndarray, p: np.ndarray, variable: str) -> Behaviour:
+    if np.abs(p[-3:]).max() < _NOTHING:
+        return Behaviour("flat", f"flat in {variable}", 0.0)
+    if np.abs(p[-1]) < _NOTHING:
+        return Behaviour("flat", f"flat in {variable}", 0.0, uncertainty=float(abs(p[-1])))
+    before, last = (p[-2] / p[-3], p[-1] / p[-2])
+    if last > 1.2 and p[-1] * p[-2] > 0:
+        return _exponential(t, p, last, before, variable)
+    if 0 < last < 0.8 or abs(p[-1]) < 1e-3:
+        return Behaviour("flat", f"flat in {variable}", 0.0, uncertainty=float(abs(p[-1])))
+    for power, z in ((1, y), (-1, 1 / y)):
+        steps = np.diff(z)
+        ratio = steps[-1] / steps[-2]
+        if steps[-1] > 0 and abs(ratio - 1) < 0.03 < abs(p[-1]) and last < 0.95:
+            return Behaviour(
+                "logarithmic", f"logarithmic: (ln {variable})^({power})", float(power), uncertainty=float(abs(ratio - 1))
+            )
+    return Behaviour("power", f"power law: {variable}^({p[-1]:.4g})", float(p[-1]), uncertainty=float(abs(p[-1] - p[-2])))
+
+
+def _exponential(t: np.ndarray, p: np.ndarray, last: float, before: float, variable: str) -> Behaviour:
+    power, earlier = np.log2(last), np.log2(before) if before > 0 else np.nan
+    if power > 0.85:
+        rates = np.exp(p[-2:] * np.log(2) / t[-3:-1])
+        words = f"exponential: ({rates[-1]:.6g})^{variable}"
+        return Behaviour("exponential", words, float(rates[-1]), uncertainty=float(abs(rates[-1] - rates[-2])))
+    sign = "" if p[-1] > 0 else "−"
+    words = f"stretched exponential: exp({sign}c·{variable}^{power:.3g})"
+    return Behaviour("stretched exponential", words, float(power), uncertainty=float(abs(power - earlier)))
