@@ -94,7 +94,7 @@ def token_step(
     """
     place = Position(1, 1, index, count, "attention" if attention else "ffn")
     steps = repeated_steps(variant, place)
-    entering = sympy.Integer(1) if fixed_by_norm(variant, place) else q
+    entering = sympy.Integer(1) if fixed_by_norm(steps, place) else q
     stream = Pair(entering, entering * c)
 
     def forward(_: Sublayer, moments: Pair) -> Pair:
