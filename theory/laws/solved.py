@@ -22,6 +22,7 @@ class Solved:
         steps: the derivation.
         condition: what it holds for, such as ``homogeneous sublayers``; empty where it holds for all.
         limit: of the gradient at layer 0 as L → ∞, where it is finite and known.
+        valid: a condition on the moments under which the classes hold.
         segments: classes across layers part by part of the stack, in words, where they differ.
     """
 
@@ -34,6 +35,7 @@ class Solved:
     condition: str = ""
     limit: sympy.Expr | None = None
     segments: str = ""
+    valid: sympy.Basic = sympy.true
 
     def subs(self, values: dict[sympy.Symbol, sympy.Expr]) -> Solved:
         """The classes and formulas with numbers or symbols put for the moments."""
@@ -44,6 +46,7 @@ class Solved:
             across_layers=self.across_layers.subs(values),
             forward=self.forward.subs(values),
             limit=None if self.limit is None else self.limit.subs(values),
+            valid=self.valid.subs(values),
         )
 
     @property
