@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import sympy
 
 from theory.algebra import Variant
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
-from theory.laws.growth import Behaviour, read_class
+from theory.laws.asymptotics import FLAT
+from theory.laws.growth import Behaviour, exact, read_class
+from theory.laws.kinds import moments_at, solve
+from theory.laws.law import Law
+from theory.laws.solved import Solved
 from theory.stack import Profile, profile
+from theory.sublayers import SublayerMaps, sublayer
 
 TOKENS = 8
 """Of a stack with attention; token by token one is enough."""
@@ -49,7 +55,33 @@ def gradient_class(variant: Variant, sublayers: tuple[str, ...]) -> Class:
     Raises:
         InvalidInput: theory predicts nothing of the variant.
     """
-    return numeric_class(variant, sublayers)
+    maps = tuple(sublayer(name) for name in sublayers)
+    closed = closed_class(variant, maps) if all(of.tokenwise for of in maps) else None
+    return closed or numeric_class(variant, sublayers)
+
+
+def closed_class(variant: Variant, maps: tuple[SublayerMaps, ...]) -> Class | None:
+    """The classes from a closed form with the sublayers' numbers put in; None where there is none."""
+    law = solve(variant, maps)
+    if not isinstance(law, Law | Solved):
+        return None
+    values = moments_at(variant, law.moments, maps, law)
+    if isinstance(law, Law):
+        grown = law.growth_of_stream().subs(values)
+        depth, across = law.growth_in_depth(values), law.growth_in_layer(values)
+        return Class(exact(depth, "L"), exact(across, "l"), exact(grown, "L"))
+    put = law.subs(values)
+    if put.valid != sympy.true:
+        return None
+    in_depth, across = exact(put.in_depth, "L"), exact(put.across_layers, "l")
+    if put.limit is not None and put.in_depth.flat:
+        in_depth = replace(
+            in_depth, words=f"{in_depth.words}, tends to {float(put.limit.subs(sympy.Symbol('q_0', positive=True), 1)):.4g}"
+        )
+    if law.segments:
+        across = replace(across, words=put.parts)
+    others = tuple((name, exact(growth, "L")) for name, growth in put.others)
+    return Class(in_depth, across, exact(put.forward, "L"), others)
 
 
 @lru_cache(maxsize=128)
@@ -79,14 +111,14 @@ def _mean(moment: np.ndarray) -> float:
 
 def _across(stack: Profile) -> float:
     first, last = (_mean(stack.backward[layer]["x", "x"]) for layer in (0, -1))
-    return last / first
+    return last / first if first else float("nan")
 
 
 def _stacks(variant: Variant, sublayers: tuple[str, ...]) -> list[Profile]:
     """Profiles at depths 4, 8, …, as far as floats reach."""
     found: list[Profile] = []
     tokens = 1 if Configuration(variant, sublayers).tokenwise else TOKENS
-    for depth in (2**k for k in range(2, 12 if tokens == 1 else 9)):
+    for depth in (2**k for k in range(2, 11 if tokens == 1 else 9)):
         try:
             with np.errstate(all="ignore"):  # what leaves the range of floats is cut off below
                 found.append(profile(Configuration(variant, sublayers, depth, tokens=tokens), tokens, infinite_width=True))

@@ -1,7 +1,7 @@
 """Constants that follow the depth: their formulas go into a law before L → ∞, so that the class is the true one.
 
 The initial gain β scales every branch matrix, M of them in a sublayer. A homogeneous F has s² and κ² proportional to β^(2M). A
-smooth activation with φ(0) = 0 sees pre-activations of variance β² → 0, where Taylor's series of both moments start with the same term:
+smooth activation with φ(0) = 0 sees pre-activations of variance β² → 0, where Taylor's series of both moments start alike:
 E φ(βz)² = φ'(0)²β² + O(β⁴) and β²E φ'(βz)² = φ'(0)²β² + O(β⁴).
 """
 
@@ -43,10 +43,7 @@ def with_constants(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -
     homogeneous = all(maps.homogeneous for maps in sublayers)
     law = _law(variant, max(1, len(sublayers)), homogeneous)
     special = law.homogeneous if sublayers and homogeneous else {}
-    beta = variant.gain.subs(L, depth)
-    values = _constants(law)
-    for of, maps in zip(law.moments, sublayers or (None,), strict=True):
-        values |= _moments(of, maps, beta)
+    values = constants_at_depth(law, sublayers)
     product = law.product.subs(special).subs(values)
     if any(shift.has(depth) for shift in (*product.numerator, *product.denominator)):
         raise NoClosedForm("the stream follows constants of the depth; only the numeric recursion is left")
@@ -84,6 +81,18 @@ def _law(variant: Variant, count: int, homogeneous: bool) -> Law:
         return law
 
 
+def constants_at_depth(law: Law, sublayers: tuple[SublayerMaps, ...]) -> dict[sympy.Symbol, sympy.Expr]:
+    """The constants' formulas, and s² and κ² at the β-scaled weights where β is not 1.
+
+    Raises:
+        NoClosedForm: the moments follow a gain that does not vanish, or of an activation that is not smooth at 0.
+    """
+    values = _constants(law)
+    for of, maps in zip(law.moments, sublayers or (None,) * len(law.moments), strict=True):
+        values |= _moments(of, maps, law.variant.gain.subs(L, depth))
+    return values
+
+
 def _constants(law: Law) -> dict[sympy.Symbol, sympy.Expr]:
     return {symbol: formula.subs(L, depth) for symbol, formula in law.variant.formulas}
 
@@ -98,13 +107,13 @@ def _moments(of: Moments, maps: SublayerMaps | None, beta: sympy.Expr) -> dict[s
         return {of.square: scale * of.square}
     if leading_term(beta, depth)[1] >= 0:
         raise NoClosedForm("the initial gain does not vanish with the depth, so the moments follow it as a whole")
-    if maps is not None and not _smooth(maps):
+    if maps is not None and not smooth(maps):
         raise NoClosedForm("the activation has no slope at 0 that its moments would start with")
     return {of.square: scale * (slope + forward_bend * beta**2), of.gain: scale * (slope + backward_bend * beta**2)}
 
 
-def _smooth(maps: SublayerMaps) -> bool:
-    """φ(0) = 0 and φ'(0) ≠ 0, with one slope on both sides."""
+def smooth(maps: SublayerMaps) -> bool:
+    """Whether the activation has φ(0) = 0 and φ'(0) ≠ 0, with one slope on both sides."""
     phi = getattr(maps, "activation", None)
     if phi is None:
         return False

@@ -11,8 +11,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import sympy
+
+from theory.laws.asymptotics import Growth
 
 Kind = Literal["flat", "logarithmic", "power", "stretched exponential", "exponential", "zero", "undecided"]
+_KINDS: dict[str, Kind] = {
+    "flat": "flat",
+    "logarithmic": "logarithmic",
+    "power law": "power",
+    "stretched exponential": "stretched exponential",
+    "exponential": "exponential",
+}
 _NOTHING = 1e-9
 """Local exponents below this are rounding."""
 
@@ -34,6 +44,24 @@ class Behaviour:
     number: float | None = None
     exact: bool = False
     uncertainty: float = 0.0
+
+    @property
+    def summary(self) -> str:
+        """The class in words, and how far a numeric one still moved over the last doubling."""
+        return self.words if self.exact else f"{self.words} (last doubling: ±{self.uncertainty:.1g})"
+
+
+def exact(growth: Growth, variable: str) -> Behaviour:
+    """A class from a closed form, its moments put in."""
+    kind: Kind = _KINDS[growth.kind]
+    numbers = {
+        "flat": sympy.Integer(0),
+        "logarithmic": growth.logarithm,
+        "power": growth.exponent,
+        "stretched exponential": growth.power,
+        "exponential": growth.rate,
+    }
+    return Behaviour(kind, growth.describe(variable), float(numbers[kind]), exact=True)
 
 
 def read_class(arguments: Sequence[int], values: Sequence[float], variable: str) -> Behaviour:

@@ -41,9 +41,9 @@ class Joined:
         """The gradient at l ≤ B and at l ≥ B with numbers or symbols put for the moments."""
         inside = {layer: layer - border, depth: depth - border, q0: self.handed_on.subs(values)}
         gain = self.upper.product.subs(values).value.subs(inside, simultaneous=True)
-        upper = sympy.factor(gain * self.upper.read_out.subs(q, self.last.subs(values)))
-        lower = self.lower.product.subs(values).value.subs(depth, border)
-        return sympy.factor(lower * upper.subs(layer, border)), upper
+        upper = gain * self.upper.read_out.subs(q, self.last.subs(values))
+        lower = self.lower.product.subs(values).value.subs(depth, border) * upper.subs(layer, border)
+        return (sympy.factor(lower), sympy.factor(upper)) if values else (lower, upper)
 
     @property
     def last(self) -> sympy.Expr:
@@ -107,14 +107,10 @@ def segmented(variant: Variant, sublayers: int = 1, homogeneous: bool = True) ->
     special = lower.homogeneous
     at_or_below, above_border = parts.at({})
     homogeneous_law = parts.at(special)
-    words = [
-        f"blocks up to B: {below.inverse().describe('l')}",
-        f"above: {Growth(upper.product.rate, upper.product.exponent).inverse().describe('(l − B)')}",
-    ]
-    put = [
-        f"blocks up to B: {below.subs(special).inverse().describe('l')}",
-        f"above: {Growth(upper.product.rate, upper.product.exponent).subs(special).inverse().describe('(l − B)')}",
-    ]
+    segments = (
+        ("blocks up to B", below.inverse(), "l"),
+        ("above", Growth(upper.product.rate, upper.product.exponent).inverse(), "(l − B)"),
+    )
     share = plain(parts.share * sympy.Symbol("L"))
     steps = (
         DerivationStep("Two parts", f"Blocks 1 … B and B + 1 … L with B = ⌊{share}⌋; each has the law of its own placement."),
@@ -144,12 +140,11 @@ def segmented(variant: Variant, sublayers: int = 1, homogeneous: bool = True) ->
         DerivationStep(
             "Proof", "Closed form and iterated recursion agree exactly at random rational points and depths (Schwartz–Zippel)."
         ),
-        DerivationStep(
-            "Across the layers", f"{'; '.join(words)}." + ("" if put == words else f" For κ² = s²: {'; '.join(put)}.")
-        ),
         class_step(in_depth, across, stream, special),
     )
-    return Solved(lower.moments, at_or_below, in_depth, across, stream, steps, segments="; ".join(words))
+    found = Solved(lower.moments, at_or_below, in_depth, across, stream, steps, segments=segments)
+    words = f"{found.parts}. For κ² = s²: {found.subs(special).parts}."
+    return replace(found, steps=(*steps, DerivationStep("Across the layers", words)))
 
 
 def _part(title: str, law: Law) -> tuple[DerivationStep, ...]:

@@ -23,7 +23,8 @@ class Solved:
         condition: what it holds for, such as ``homogeneous sublayers``; empty where it holds for all.
         limit: of the gradient at layer 0 as L → ∞, where it is finite and known.
         valid: a condition on the moments under which the classes hold.
-        segments: classes across layers part by part of the stack, in words, where they differ.
+        segments: (where, class across layers, its variable) part by part of the stack, where they differ.
+        others: class of the other streams' second moments, by name.
     """
 
     moments: tuple[Moments, ...]
@@ -34,7 +35,8 @@ class Solved:
     steps: tuple[DerivationStep, ...]
     condition: str = ""
     limit: sympy.Expr | None = None
-    segments: str = ""
+    segments: tuple[tuple[str, Growth, str], ...] = ()
+    others: tuple[tuple[str, Growth], ...] = ()
     valid: sympy.Basic = sympy.true
 
     def subs(self, values: dict[sympy.Symbol, sympy.Expr]) -> Solved:
@@ -47,7 +49,14 @@ class Solved:
             forward=self.forward.subs(values),
             limit=None if self.limit is None else self.limit.subs(values),
             valid=self.valid.subs(values),
+            segments=tuple((where, growth.subs(values), variable) for where, growth, variable in self.segments),
+            others=tuple((name, growth.subs(values)) for name, growth in self.others),
         )
+
+    @property
+    def parts(self) -> str:
+        """The segments in words; empty where the whole stack has one class."""
+        return "; ".join(f"{where}: {growth.describe(variable)}" for where, growth, variable in self.segments)
 
     @property
     def homogeneous(self) -> dict[sympy.Symbol, sympy.Expr]:

@@ -13,23 +13,35 @@ from functools import lru_cache
 
 import sympy
 
-from theory.algebra import L, Position, Variant, l
+from theory.algebra import L, Position, Sublayer, Variant, l, walk
 from theory.laws.asymptotics import FLAT, Growth, growth_of_stream
 from theory.laws.closed import Product, depth, layer, multiply_out, q0, solve_forward
-from theory.laws.limits import growth_of
+from theory.laws.limits import growth_of, leading_term
 from theory.laws.recursion import Moments, NoClosedForm, generic_moments, q, read_out_gain, same_placement, single_stream_step
 from theory.laws.solved import Solved, class_step
 from theory.laws.steps import DerivationStep, formula
 
 _SIZE = 10**6
+HOMOGENEOUS, SMOOTH = "homogeneous sublayers", "sublayers that are homogeneous or smooth at 0"
 
 
 @dataclass(frozen=True)
 class Block:
-    """One block's map of q and its gain, in q and the block's index ``layer``."""
+    """One block's map of q and its gain, in q and the block's index ``layer``, and the second moments that its branches read."""
 
     forward: sympy.Expr
     backward: sympy.Expr
+    read: tuple[sympy.Expr, ...]
+
+    @property
+    def normalised(self) -> bool:
+        """Whether all branches read a unit moment, so that s² and κ² are the same in every block for any sublayer."""
+        return all(moment == 1 for moment in self.read)
+
+    @property
+    def vanishing(self) -> bool:
+        """Whether what the branches read vanishes with the block, by a power."""
+        return all(not moment.has(q) and leading_term(moment, layer)[1] < 0 for moment in self.read)
 
 
 def block_of(variant: Variant, moments: tuple[Moments, ...]) -> Block:
@@ -38,15 +50,18 @@ def block_of(variant: Variant, moments: tuple[Moments, ...]) -> Block:
     Raises:
         NoClosedForm: as `same_placement`.
     """
-    forward, backward = q, sympy.Integer(1)
+    forward, backward, read = q, sympy.Integer(1), []
     constants = dict(variant.formulas)
     for index, of in enumerate(moments, start=1):
         place = Position(1, 1, index, len(moments))
-        step = single_stream_step(same_placement(variant, place), place, of)
+        steps = same_placement(variant, place)
+        step = single_stream_step(steps, place, of)
+        (argument,) = [node.argument for node in walk(*(root for _, root in steps)) if isinstance(node, Sublayer)]
+        read.append(dict(step.moments)[argument].subs(q, forward))
         backward = backward * step.backward.subs(q, forward)
         forward = sympy.cancel(step.forward.subs(q, forward))
     put = lambda expression: sympy.sympify(expression).subs(constants).subs({l: layer, L: depth})  # noqa: E731
-    return Block(sympy.cancel(put(forward)), sympy.cancel(put(backward)))
+    return Block(sympy.cancel(put(forward)), sympy.cancel(put(backward)), tuple(put(moment) for moment in read))
 
 
 @lru_cache(maxsize=64)
@@ -68,15 +83,15 @@ def telescoped(variant: Variant, sublayers: int = 1) -> Solved:
     gradient = sympy.cancel(last / stream * read_out.subs(q, last))
     points = _prove(block, special, stream)
     growth = _growth(stream, product)
-    ratio = _ratio(block)
+    ratio = _ratio(block) if block.normalised else sympy.Integer(1) if block.vanishing and _ratio(block) is not None else None
     gain = growth.to_the(ratio) if ratio is not None else growth
     at_output = growth.inverse() if read_out.has(q) else FLAT
     limit = _limit(gradient)
     if ratio is not None:
         in_depth, across = gain.times(at_output), gain.inverse()
-        condition = ""
+        condition = "" if block.normalised else SMOOTH
     else:
-        in_depth, across, condition = growth.times(at_output), growth.inverse(), "homogeneous sublayers"
+        in_depth, across, condition = growth.times(at_output), growth.inverse(), HOMOGENEOUS
     steps = (
         DerivationStep(
             "One block",
@@ -102,15 +117,23 @@ def telescoped(variant: Variant, sublayers: int = 1) -> Solved:
             f"χ_l = q_l/q_(l−1) and the stream's closed form agree exactly with the iterated recursion at {points} random "
             "rational points (Schwartz–Zippel).",
         ),
-        *_general_step(ratio, gain),
+        *_general_step(ratio, gain, block.normalised),
         class_step(in_depth, across, growth, special, limit),
     )
     return Solved(moments, gradient, in_depth, across, growth, steps, condition, limit)
 
 
-def _general_step(ratio: sympy.Expr | None, gain: Growth) -> tuple[DerivationStep, ...]:
+def _general_step(ratio: sympy.Expr | None, gain: Growth, normalised: bool) -> tuple[DerivationStep, ...]:
     if ratio is None:
         return ()
+    if not normalised:
+        return (
+            DerivationStep(
+                "Sublayers with κ² ≠ s²",
+                "What the branch reads vanishes with the block, and there a smooth φ is linear: κ²_l/s²_l = 1 + O(that moment), "
+                "whose sum is finite, so G is q_L/q_l times a factor that stays between constants.",
+            ),
+        )
     return (
         DerivationStep(
             "Sublayers with κ² ≠ s²",

@@ -1,8 +1,8 @@
 """Several streams with constant coefficients: x's gradient is a sum of geometric series (ResiDual, B2T).
 
-The coefficients are constant where every norm meets a moment that is the same in every block; streams that drift enter the read-out
-only. Where every other gradient moment g_j is its own multiple λ_j from block to block, g_xx' = χ g_xx + Σ b_j g_j has the solution
-χ^m g_xx(L) + Σ b_j g_j(L) (χ^m − λ_j^m)/(χ − λ_j), m blocks below the output; m χ^(m−1) where λ_j = χ.
+The coefficients are constant where every norm meets a moment that is the same in every block; streams that drift enter the
+read-out only. Where every other gradient moment g_j is its own multiple λ_j from block to block, g_xx' = χ g_xx + Σ b_j g_j has the
+solution χ^m g_xx(L) + Σ b_j g_j(L) (χ^m − λ_j^m)/(χ − λ_j), m blocks below the output; m χ^(m−1) where λ_j = χ.
 """
 
 from __future__ import annotations
@@ -104,17 +104,30 @@ def constant_coefficients(variant: Variant, sublayers: int = 1, homogeneous: boo
     limit = _limit(series, slopes) if special and in_depth.flat else None
     law = "Homogeneous sublayers" if special else "Law"
     steps = (
-        *([] if special else _matrix_steps(variant, matrix, after, ends)),
+        *(_general(variant, sublayers) if special else _matrix_steps(variant, matrix, after, ends)),
         DerivationStep(
             law,
-            "κ² = s²; a factor that equals χ gives m = L − l." if special else "Geometric series over the m = L − l blocks above.",
+            "κ² = s²; a factor that equals χ gives m = L − l."
+            if special
+            else "Geometric series over the m = L − l blocks above.",
             *formula(r"E\left|\partial\mathcal{L}/\partial x_l\right|^2/d", series.value, "E|∂𝓛/∂x_l|²/d"),
         ),
-        *([] if special else [DerivationStep("Proof", f"Series and recursion agree exactly at {points} random rational points.")]),
+        *(
+            []
+            if special
+            else [DerivationStep("Proof", f"Series and recursion agree exactly at {points} random rational points.")]
+        ),
         *([] if special else _lower_bounds(variant, series, last)),
         DerivationStep("Asymptotic class", _words(series, in_depth, limit)),
     )
-    return Solved(moments, gradient, in_depth, across, FLAT, steps, "homogeneous sublayers" if special else "", limit)
+    grown = Growth(sympy.Integer(1), sympy.Integer(1))
+    others = tuple((name, grown if state[name, name] in slopes else FLAT) for name in variant.streams if name != "x")
+    condition = "homogeneous sublayers" if special else ""
+    return Solved(moments, gradient, in_depth, across, FLAT, steps, condition, limit, others=others)
+
+
+def _general(variant: Variant, sublayers: int) -> tuple[DerivationStep, ...]:
+    return constant_coefficients(variant, sublayers).steps
 
 
 def _block(
@@ -137,7 +150,8 @@ def _drift(state: dict[Pair, sympy.Expr], after: dict[Pair, sympy.Expr]) -> dict
             step = sympy.cancel(moment - state[pair])
             if step.free_symbols & {symbol for symbol in state.values() if symbol != 1}:
                 raise NoClosedForm("several streams whose moments follow one another: propagated numerically")
-            found[state[pair]] = step
+            if step != 0:
+                found[state[pair]] = step
     return found
 
 
@@ -192,7 +206,11 @@ def _matrix_steps(
 ) -> tuple[DerivationStep, ...]:
     pairs = pairs_of(variant)
     rows = [
-        (f"g_{{{a}{b}}}", f"g_{a}{b}", sum((matrix[at, of] * _name("g", pairs[of]) for of in range(len(pairs))), sympy.Integer(0)))
+        (
+            f"g_{{{a}{b}}}",
+            f"g_{a}{b}",
+            sum((matrix[at, of] * _name("g", pairs[of]) for of in range(len(pairs))), sympy.Integer(0)),
+        )
         for at, (a, b) in enumerate(pairs)
     ]
     return (
@@ -203,8 +221,7 @@ def _matrix_steps(
         ),
         DerivationStep(
             "Gradients",
-            "Second moments of the streams' gradients before a block from those behind it; the coefficients are the same in every "
-            "block.",
+            "Second moments of the streams' gradients before a block from those behind it; the coefficients are the same in all.",
             *formulas(*rows),
         ),
         DerivationStep(
@@ -229,8 +246,8 @@ def _lower_bounds(variant: Variant, series: Series, last: dict[sympy.Symbol, sym
             steps.append(
                 DerivationStep(
                     f"Lower bound from {stream}",
-                    f"The gradient at {stream} is the same at every layer; every block's branch hands a share of it to x, and all "
-                    "terms are positive. Where χ < 1, x's own part vanishes and this remains, of order 1/L.",
+                    f"The gradient at {stream} is the same at every layer; every block's branch hands a share of it to x, and "
+                    "all terms are positive. Where χ < 1, x's own part vanishes and this remains, of order 1/L.",
                     *formulas(
                         (rf"E|\partial_{{{stream}_l}}|^2/d", f"E|∂𝓛/∂{stream}_l|²/d", end),
                         (r"E|\partial_{x_l}|^2/d - \text{bound} \ge 0,\ \text{bound}", "E|∂𝓛/∂x_l|²/d is at least", bound),

@@ -1,7 +1,7 @@
 """A stream that is the norm of another (Admin): x_l = LN(y_l), and ω, detached, gives it y's root mean square back.
 
-Forward ω·x is y itself, so y is the stream of the variant with y in place of ω·x and LN(y) in place of x: Pre-LN, for Admin. Backward
-x's gradient is that variant's at y, times the root mean square of y that the norm divides by and ω multiplies with.
+Forward ω·x is y itself, so y is the stream of the variant with y in place of ω·x and LN(y) in place of x: Pre-LN, for Admin.
+Backward x's gradient is that variant's at y, times the root mean square of y that the norm divides by and ω multiplies with.
 """
 
 from __future__ import annotations
@@ -101,14 +101,14 @@ def norm_of_another(variant: Variant, sublayers: int = 1, homogeneous: bool = Tr
     steps = (
         DerivationStep(
             "Partner",
-            f"x = LN({name}) after every step and ω·x has {name}'s root mean square, so ω·x = {name}. With {name} called x this is",
+            f"x = LN({name}) after every step and ω·x has {name}'s root mean square, so ω·x = {name}. With {name} called x:",
             found.variant.latex,
             found.variant.equation,
         ),
         DerivationStep(
             "Both walks, forward",
-            f"From E|x|²/d = 1, x·{name}/d = √q, E|{name}|²/d = q the walk of {variant.name} comes back to the same form, with the "
-            "partner's q'.",
+            f"From E|x|²/d = 1, x·{name}/d = √q, E|{name}|²/d = q the walk of {variant.name} comes back to the same form, with "
+            "the partner's q'.",
             *formulas(*(("q'", "q'", walk.forward) for walk in walks)),
         ),
         DerivationStep(
@@ -123,13 +123,15 @@ def norm_of_another(variant: Variant, sublayers: int = 1, homogeneous: bool = Tr
             *formula(r"E\left|\partial\mathcal{L}/\partial x_l\right|^2/d", gradient, "E|∂𝓛/∂x_l|²/d"),
         ),
         DerivationStep(
-            "Homogeneous sublayers", "κ² = s²: flat in L and across the layers.", *formula(r"E|\partial_{x_l}|^2/d", special, "E|∂𝓛/∂x_l|²/d")
+            "Homogeneous sublayers",
+            "κ² = s²: flat in L and across the layers.",
+            *formula(r"E|\partial_{x_l}|^2/d", special, "E|∂𝓛/∂x_l|²/d"),
         ),
         DerivationStep("Proof", "Both walks agree as rational functions; the partner's law is proved against its recursion."),
         class_step(in_depth, across, growth, law.homogeneous),
     )
     assert not special.has(depth, layer) or not homogeneous
-    return Solved(law.moments, gradient, in_depth, across, FLAT, steps)
+    return Solved(law.moments, gradient, in_depth, across, FLAT, steps, others=((name, growth),))
 
 
 @dataclass(frozen=True)
@@ -147,12 +149,11 @@ def _compare(variant: Variant, name: str, law: Law) -> list[Compared]:
     found = []
     for index, (of, partner_step) in enumerate(zip(moments, law.steps, strict=True), start=1):
         step = stream_step(variant, of, state, index, len(moments))
-        after = step.outgoing[(name, name)] if (name, name) in step.outgoing else None
+        after = step.outgoing[name, name]
         cross = step.outgoing.get(("x", name), step.outgoing.get((name, "x")))
         gain = step.gradients[pairs_of(variant).index(("x", "x")), pairs_of(variant).index(("x", "x"))]
         same = (
-            after is not None
-            and sympy.cancel(after - partner_step.forward) == 0
+            sympy.cancel(after - partner_step.forward) == 0
             and step.outgoing["x", "x"] == 1
             and sympy.simplify(cross**2 - after) == 0
             and sympy.cancel(gain - partner_step.backward * q / partner_step.forward) == 0

@@ -1,8 +1,9 @@
 """Streams that start equal and stay equal (hyper-connections): their common value is the stream of a single-stream variant.
 
-Written with one stream in place of all, every update is the same expression. So the streams' values are that variant's, exactly, and
-by the chain rule along equal streams the sum of their gradients is its gradient. What the read stream itself holds of the sum: with
-each stream handed on to one other, a stream is read once in every n steps, and between two readings its gradient does not change.
+Written with one stream in place of all, every update is the same expression. So the streams' values are that variant's, exactly,
+and by the chain rule along equal streams the sum of their gradients is its gradient. What the read stream itself holds of the sum:
+with each stream handed on to one other, a stream is read once in every n steps, and between two readings its gradient does not
+change.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import lru_cache
 import sympy
 
 from theory.algebra import Case, Expression, Matched, Norm, Pointwise, Scale, Stream, Sublayer, Sum, Variant, walk
+from theory.laws.asymptotics import plain
 from theory.laws.closed import layer, q0
 from theory.laws.law import Law, derive
 from theory.laws.limits import leading_term
@@ -126,7 +128,7 @@ def equal_streams(variant: Variant, sublayers: int = 1, homogeneous: bool = True
                 f"x receives J_Fᵀ of that sum when it is read, and is handed on unchanged until it is read again {length} steps "
                 "later; readings are uncorrelated.",
                 rf"g_l - g_{{l+{length}}} = {sympy.latex(read)}",
-                f"g_l − g_(l+{length}) = (χ_l − 1)·E|Σ_s ∂_(l+1)|²/d; for κ² = s² it is {formula('', read)[1].removeprefix(' = ')}",
+                f"g_l − g_(l+{length}) = (χ_l − 1)·E|Σ_s ∂_(l+1)|²/d; for κ² = s²: {plain(read)}",
             ),
             DerivationStep(
                 "Homogeneous sublayers",
@@ -142,7 +144,8 @@ def equal_streams(variant: Variant, sublayers: int = 1, homogeneous: bool = True
         )
     )
     steps.append(class_step(in_depth, across, law.growth_of_stream(), law.homogeneous))
-    return Solved(law.moments, gradient, in_depth, across, law.growth_of_stream(), tuple(steps))
+    others = tuple((name, law.growth_of_stream()) for name in variant.streams if name != "x")
+    return Solved(law.moments, gradient, in_depth, across, law.growth_of_stream(), tuple(steps), others=others)
 
 
 def _read_stream(law: Law, length: int) -> tuple[sympy.Expr, sympy.Expr]:
@@ -169,7 +172,7 @@ def _read_stream(law: Law, length: int) -> tuple[sympy.Expr, sympy.Expr]:
 
 
 def _prove(law: Law, length: int, closed: sympy.Expr, slope: sympy.Expr, points: int = 4) -> None:
-    """Against the ring's recursion on the streams' gradients: fresh parts are uncorrelated, so each is followed by its own entry."""
+    """Against the ring's recursion on the streams' gradients; fresh parts are uncorrelated, so each has an entry of its own."""
     draw = random.Random(0)
     (moments,) = law.moments
     for _ in range(points):
@@ -191,10 +194,13 @@ def _prove(law: Law, length: int, closed: sympy.Expr, slope: sympy.Expr, points:
             streams = [streams[-1] | {f"J{at}": sympy.Integer(1)}, *streams[:-1]]  # x goes to h3, h1 to x, …
         found = sum(value**2 * sources[source] for source, value in streams[0].items())
         point = {moments.square: square, q0: start, layer: first, rounds: readings}
-        held = sympy.Function("psi")
-        value = closed.replace(sympy.polygamma, lambda _, at: held(at)).subs(point).replace(held, _digamma)
+        value = closed.replace(sympy.polygamma, lambda _, at: _held(at)).subs(point).replace(_held, _digamma)
         if sympy.expand(value - found) != 0:
             raise ArithmeticError(f"closed form {value} differs from the recursion's {found} at l={first}, L={total}")
+
+
+_held = sympy.Function("psi")
+"""ψ that sympy does not evaluate."""
 
 
 def _digamma(at: sympy.Rational) -> sympy.Expr:

@@ -1,8 +1,8 @@
 """A stream under a norm beside one that drifts (SiameseNorm): the class by the largest eigenvalue along the drift.
 
-The drifting stream y grows, so its share of everything behind a norm is of order 1/√q_y. The gradients' second moments go by a matrix
-in ε = 1/√q_y; the eigenvalue that is 1 at ε = 0 is 1 + a ε² + O(ε³), and the others are below 1, so that x's gradient follows y's. With
-q_y = b l + O(√l) the product of 1 + a/(b l) is a power, l^(a/b), times a factor that stays between constants.
+The drifting stream y grows, so its share of everything behind a norm is of order 1/√q_y. The gradients' second moments go by a
+matrix in ε = 1/√q_y; the eigenvalue that is 1 at ε = 0 is 1 + a ε² + O(ε³), and the others are below 1, so that x's gradient follows
+y's. With q_y = b l + O(√l) the product of 1 + a/(b l) is a power, l^(a/b), times a factor that stays between constants.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def slaved(variant: Variant, sublayers: int = 1) -> Solved:
     steps = (
         DerivationStep(
             "Streams",
-            f"{other} grows by the branch's share a block; x·{other} tends to a constant, so their cosine vanishes like 1/√q_{other}.",
+            f"{other} grows by the branch's share a block; x·{other} tends to a constant, so their cosine vanishes like "
+            f"1/√q_{other}{other}.",
             *formula(rf"q_{{{other}{other}}}' - q_{{{other}{other}}} \to", slope, f"q_{other}{other}' − q_{other}{other} →"),
         ),
         DerivationStep(
@@ -68,7 +69,7 @@ def slaved(variant: Variant, sublayers: int = 1) -> Solved:
         ),
         DerivationStep(
             "Largest eigenvalue",
-            f"Of the gradients' matrix in ε = 1/√q_{other}{other}: 1 + a ε², from its characteristic polynomial order by order.",
+            f"Of the gradients' matrix in ε = 1/√q_{other}{other}: 1 + a ε², by perturbation to second order; the first order vanishes.",
             *formula("a", drift),
         ),
         DerivationStep(
@@ -78,7 +79,16 @@ def slaved(variant: Variant, sublayers: int = 1) -> Solved:
         ),
         class_step(in_depth, across, FLAT, {moments.gain: moments.square}),
     )
-    return Solved((moments,), None, in_depth, across, FLAT, steps, valid=own < 1)
+    return Solved(
+        (moments,),
+        None,
+        in_depth,
+        across,
+        FLAT,
+        steps,
+        valid=own < 1,
+        others=((other, Growth(sympy.Integer(1), sympy.Integer(1))),),
+    )
 
 
 def input_moment(variant: Variant) -> sympy.Expr:

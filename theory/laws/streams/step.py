@@ -42,12 +42,14 @@ class StreamStep:
     gradients: sympy.Matrix
 
 
-def stream_step(variant: Variant, moments: Moments, state: Mapping[Pair, sympy.Expr], index: int = 1, count: int = 1) -> StreamStep:
+def stream_step(
+    variant: Variant, moments: Moments, state: Mapping[Pair, sympy.Expr], index: int = 1, count: int = 1
+) -> StreamStep:
     """Walk the update on the second moments ``state``.
 
     Raises:
-        NoClosedForm: shared weights, placements or constants that change from block to block, pointwise functions, norms inside the
-            sublayer, or a non-homogeneous sublayer behind an argument that no norm has fixed.
+        NoClosedForm: shared weights, placements or constants that change from block to block, pointwise functions, norms inside
+            the sublayer, or a non-homogeneous sublayer behind an argument that no norm has fixed.
     """
     place = Position(1, 1, index, count)
     steps = variant.fixed_steps(place.kind, index, count)
@@ -61,7 +63,9 @@ def stream_step(variant: Variant, moments: Moments, state: Mapping[Pair, sympy.E
 
     def fixed(moment: sympy.Expr) -> None:
         if moment != 1 and not moments.homogeneous:
-            raise NoClosedForm("the sublayer is not homogeneous and no norm fixes its input, so s²(q) and κ²(q) follow the streams")
+            raise NoClosedForm(
+                "the sublayer is not homogeneous and no norm fixes its input, so s²(q) and κ²(q) follow the streams"
+            )
 
     def forward(_: Sublayer, moment: sympy.Expr) -> sympy.Expr:
         fixed(moment)
