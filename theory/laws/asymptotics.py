@@ -87,6 +87,7 @@ def plain(formula: sympy.Expr) -> str:
     for written, meant in (
         ("harmonic(", "H("),
         ("\\kappa", "κ"),
+        ("\\phi", "φ"),
         ("^2", "²"),
         ("**", "^"),
         ("alpha", "α"),

@@ -11,8 +11,7 @@ import sympy
 from theory.algebra import Variant
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
-from theory.laws.asymptotics import FLAT
-from theory.laws.growth import Behaviour, exact, read_class
+from theory.laws.growth import Behaviour, of_growth, read_class
 from theory.laws.kinds import moments_at, solve
 from theory.laws.law import Law
 from theory.laws.solved import Solved
@@ -38,6 +37,11 @@ class Class:
     across_layers: Behaviour
     forward: Behaviour
     others: tuple[tuple[str, Behaviour], ...] = ()
+
+    def describe(self) -> str:
+        """The three classes in words."""
+        named = (("In depth", self.in_depth), ("across layers", self.across_layers), ("stream", self.forward))
+        return "; ".join(f"{name}: {behaviour.summary}" for name, behaviour in named) + "."
 
     @property
     def exact(self) -> bool:
@@ -69,19 +73,19 @@ def closed_class(variant: Variant, maps: tuple[SublayerMaps, ...]) -> Class | No
     if isinstance(law, Law):
         grown = law.growth_of_stream().subs(values)
         depth, across = law.growth_in_depth(values), law.growth_in_layer(values)
-        return Class(exact(depth, "L"), exact(across, "l"), exact(grown, "L"))
+        return Class(of_growth(depth, "L"), of_growth(across, "l"), of_growth(grown, "L"))
     put = law.subs(values)
     if put.valid != sympy.true:
         return None
-    in_depth, across = exact(put.in_depth, "L"), exact(put.across_layers, "l")
+    in_depth, layers = of_growth(put.in_depth, "L"), of_growth(put.across_layers, "l")
     if put.limit is not None and put.in_depth.flat:
         in_depth = replace(
             in_depth, words=f"{in_depth.words}, tends to {float(put.limit.subs(sympy.Symbol('q_0', positive=True), 1)):.4g}"
         )
     if law.segments:
-        across = replace(across, words=put.parts)
-    others = tuple((name, exact(growth, "L")) for name, growth in put.others)
-    return Class(in_depth, across, exact(put.forward, "L"), others)
+        layers = replace(layers, words=put.parts)
+    others = tuple((name, of_growth(growth, "L")) for name, growth in put.others)
+    return Class(in_depth, layers, of_growth(put.forward, "L"), others)
 
 
 @lru_cache(maxsize=128)

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 import sympy
 
-from theory.algebra import L, Variant
+from theory.algebra import L, Scale, Variant, walk
 from theory.laws.asymptotics import FLAT, Growth
 from theory.laws.closed import depth, layer
 from theory.laws.law import Law, derive
@@ -22,15 +22,16 @@ from theory.laws.solved import Solved, class_step
 from theory.laws.steps import DerivationStep, formulas
 from theory.sublayers import SublayerMaps
 
-slope = sympy.Symbol("phi", positive=True)
-"""φ'(0)², times the gain of a second matrix."""
-forward_bend, backward_bend = sympy.symbols("b_s b_kappa", real=True)
+slope = sympy.Symbol(r"\phi'(0)^2", positive=True)
+forward_bend, backward_bend = sympy.symbols(r"b_s b_\kappa", real=True)
 """Coefficients of the next order in β² of the two moments."""
 
 
 def follow_depth(variant: Variant) -> bool:
-    """Whether the law's limit needs the formulas of the constants: they hold L, or are numbers that may be 0."""
-    return bool(variant.formulas) or variant.gain != 1
+    """Whether the law's limit needs formulas put in: of constants, of the gain, or of L where a coefficient holds it."""
+    nodes = walk(*(root for case in variant.cases for _, root in case.steps), variant.read_out)
+    by_depth = any(isinstance(node, Scale) and node.coefficient.has(L) for node in nodes)
+    return by_depth or bool(variant.formulas) or variant.gain != 1
 
 
 @lru_cache(maxsize=64)
@@ -94,7 +95,7 @@ def constants_at_depth(law: Law, sublayers: tuple[SublayerMaps, ...]) -> dict[sy
 
 
 def _constants(law: Law) -> dict[sympy.Symbol, sympy.Expr]:
-    return {symbol: formula.subs(L, depth) for symbol, formula in law.variant.formulas}
+    return {symbol: formula.subs(L, depth) for symbol, formula in law.variant.formulas} | {L: depth}
 
 
 def _moments(of: Moments, maps: SublayerMaps | None, beta: sympy.Expr) -> dict[sympy.Symbol, sympy.Expr]:
@@ -104,7 +105,7 @@ def _moments(of: Moments, maps: SublayerMaps | None, beta: sympy.Expr) -> dict[s
     matrices = 2 if maps is None else sum(matrix.branch for matrix in maps.matrices)
     scale = beta ** (2 * matrices)
     if maps is not None and maps.homogeneous:
-        return {of.square: scale * of.square}
+        return {of.square: scale * of.square, of.gain: scale * of.gain}
     if leading_term(beta, depth)[1] >= 0:
         raise NoClosedForm("the initial gain does not vanish with the depth, so the moments follow it as a whole")
     if maps is not None and not smooth(maps):

@@ -60,7 +60,7 @@ def _class_steps(variant: Variant, sublayers: tuple[SublayerMaps, ...]) -> Itera
     how = "From the law above" if found.exact else "Read off the numeric recursion at doubling depths, not fitted"
     yield DerivationStep(
         f"Class for {','.join(maps.name for maps in sublayers)}",
-        f"{how}. In depth: {found.in_depth.summary}; across layers: {found.across_layers.summary}; stream: {found.forward.summary}.",
+        f"{how}. {found.describe()}",
     )
 
 

@@ -51,7 +51,7 @@ class Behaviour:
         return self.words if self.exact else f"{self.words} (last doubling: ±{self.uncertainty:.1g})"
 
 
-def exact(growth: Growth, variable: str) -> Behaviour:
+def of_growth(growth: Growth, variable: str) -> Behaviour:
     """A class from a closed form, its moments put in."""
     kind: Kind = _KINDS[growth.kind]
     numbers = {

@@ -61,7 +61,8 @@ def growth_of(expression: sympy.Expr, variable: sympy.Symbol) -> tuple[Growth, s
             rate *= base**slope
             factor = base**offset
         if factor.has(sympy.harmonic):
-            found, limit = _logarithm(*factor.as_base_exp(), variable)
+            base, exponent = factor.as_base_exp()
+            found, limit = _logarithm(base, exponent, variable)
         elif factor.has(variable):
             limit, power = leading_term(factor, variable)
             found = Growth(sympy.Integer(1), power)

@@ -63,8 +63,8 @@ def saturated(variant: Variant, sublayers: int = 1) -> Solved:
     steps = (
         DerivationStep(
             "Saturation",
-            "No norm; along a long stream nearly all coordinates of tanh(αx) are ±1, so the branch reads a vector of unit moment and "
-            "the stream grows by a constant a block.",
+            "No norm; along a long stream nearly all coordinates of tanh(αx) are ±1, so the branch reads a vector of unit moment "
+            "and the stream grows by a constant a block.",
             *formula("q_l - q_{l-1} \\to", drift, "q_l − q_(l−1) →"),
         ),
         DerivationStep(
@@ -74,7 +74,7 @@ def saturated(variant: Variant, sublayers: int = 1) -> Solved:
         ),
         DerivationStep(
             "Sum",
-            "log G = Σ (χ_l − 1) to leading order, with q_l = (drift)·l: a sum of 1/√l. Corrections of order log L are powers of L.",
+            "log G = Σ (χ_l − 1) to leading order, with q_l = drift·l: a sum of 1/√l. Corrections are powers of L.",
             r"\log G(0 \to L) \sim \sqrt{L/\lambda}",
             "log G(0→L) ~ √(L/λ)",
         ),

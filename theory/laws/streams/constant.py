@@ -1,8 +1,8 @@
 """Several streams with constant coefficients: x's gradient is a sum of geometric series (ResiDual, B2T).
 
 The coefficients are constant where every norm meets a moment that is the same in every block; streams that drift enter the
-read-out only. Where every other gradient moment g_j is its own multiple λ_j from block to block, g_xx' = χ g_xx + Σ b_j g_j has the
-solution χ^m g_xx(L) + Σ b_j g_j(L) (χ^m − λ_j^m)/(χ − λ_j), m blocks below the output; m χ^(m−1) where λ_j = χ.
+read-out only. Where every other gradient moment g_j is its own multiple λ_j from block to block, g_xx' = χ g_xx + Σ b_j g_j has
+the solution χ^m g_xx(L) + Σ b_j g_j(L) (χ^m − λ_j^m)/(χ − λ_j), m blocks below the output; m χ^(m−1) where λ_j = χ.
 """
 
 from __future__ import annotations

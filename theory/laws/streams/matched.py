@@ -18,7 +18,7 @@ from theory.laws.law import Law, derive
 from theory.laws.recursion import Moments, NoClosedForm, generic_moments, q
 from theory.laws.solved import Solved, class_step
 from theory.laws.steps import DerivationStep, formula, formulas
-from theory.laws.streams.step import entering, pairs_of, stream_step
+from theory.laws.streams.step import entering, pairs_of, stream_step, symmetric
 
 
 @dataclass(frozen=True)
@@ -145,12 +145,12 @@ class Compared:
 def _compare(variant: Variant, name: str, law: Law) -> list[Compared]:
     moments: tuple[Moments, ...] = generic_moments(len(law.steps), law.moments[0].homogeneous)
     start = {("x", "x"): sympy.Integer(1), ("x", name): sympy.sqrt(q), (name, name): q}
-    state = entering(variant, {pair: start.get(pair, start.get(pair[::-1])) for pair in pairs_of(variant)})  # type: ignore[misc]
+    state = entering(variant, {pair: start.get(pair, start.get(pair[::-1])) for pair in pairs_of(variant)})
     found = []
     for index, (of, partner_step) in enumerate(zip(moments, law.steps, strict=True), start=1):
         step = stream_step(variant, of, state, index, len(moments))
         after = step.outgoing[name, name]
-        cross = step.outgoing.get(("x", name), step.outgoing.get((name, "x")))
+        cross = symmetric(step.outgoing)["x", name]
         gain = step.gradients[pairs_of(variant).index(("x", "x")), pairs_of(variant).index(("x", "x"))]
         same = (
             sympy.cancel(after - partner_step.forward) == 0

@@ -1,9 +1,9 @@
 """Streams that start equal and stay equal (hyper-connections): their common value is the stream of a single-stream variant.
 
-Written with one stream in place of all, every update is the same expression. So the streams' values are that variant's, exactly,
-and by the chain rule along equal streams the sum of their gradients is its gradient. What the read stream itself holds of the sum:
-with each stream handed on to one other, a stream is read once in every n steps, and between two readings its gradient does not
-change.
+Written with one stream in place of all, every update is the same expression. So the streams' values are that variant's,
+exactly, and by the chain rule along equal streams the sum of their gradients is its gradient. What the read stream itself
+holds of the sum: with each stream handed on to one other, a stream is read once in every n steps, and between two readings its
+gradient does not change.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def ring_length(variant: Variant) -> int:
     read = {node.name for node in walk(branch) if isinstance(node, Stream)}
     at, length = handed.get("x"), 1
     while at not in (None, "x") and length <= len(steps):
-        at, length = handed.get(at), length + 1  # type: ignore[arg-type]
+        at, length = handed.get(at), length + 1
     if at != "x" or length != len(steps) or read != {"x"} or any(len(_terms(node)) != 2 for _, node in steps):
         raise NoClosedForm("several streams that are not handed on in a ring: propagated numerically")
     return length

@@ -1,8 +1,8 @@
 """A stream under a norm beside one that drifts (SiameseNorm): the class by the largest eigenvalue along the drift.
 
 The drifting stream y grows, so its share of everything behind a norm is of order 1/√q_y. The gradients' second moments go by a
-matrix in ε = 1/√q_y; the eigenvalue that is 1 at ε = 0 is 1 + a ε² + O(ε³), and the others are below 1, so that x's gradient follows
-y's. With q_y = b l + O(√l) the product of 1 + a/(b l) is a power, l^(a/b), times a factor that stays between constants.
+matrix in ε = 1/√q_y; the eigenvalue that is 1 at ε = 0 is 1 + a ε² + O(ε³), and the others are below 1, so that x's gradient
+follows y's. With q_y = b l + O(√l) the product of 1 + a/(b l) is a power, l^(a/b), times a factor that stays between constants.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def slaved(variant: Variant, sublayers: int = 1) -> Solved:
         ),
         DerivationStep(
             "Largest eigenvalue",
-            f"Of the gradients' matrix in ε = 1/√q_{other}{other}: 1 + a ε², by perturbation to second order; the first order vanishes.",
+            f"Of the gradients' matrix in ε = 1/√q_{other}{other}: 1 + a ε², by perturbation; the first order vanishes.",
             *formula("a", drift),
         ),
         DerivationStep(
