@@ -119,10 +119,10 @@ def _across(stack: Profile) -> float:
 
 
 def _stacks(variant: Variant, sublayers: tuple[str, ...]) -> list[Profile]:
-    """Profiles at depths 4, 8, …, as far as floats reach."""
+    """Profiles at depths 2, 4, 8, …, as far as floats reach."""
     found: list[Profile] = []
     tokens = 1 if Configuration(variant, sublayers).tokenwise else TOKENS
-    for depth in (2**k for k in range(2, 11 if tokens == 1 else 9)):
+    for depth in (2**k for k in range(1, 11 if tokens == 1 else 9)):
         try:
             with np.errstate(all="ignore"):  # what leaves the range of floats is cut off below
                 found.append(profile(Configuration(variant, sublayers, depth, tokens=tokens), tokens, infinite_width=True))

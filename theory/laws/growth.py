@@ -15,7 +15,9 @@ import sympy
 
 from theory.laws.asymptotics import Growth
 
-Kind = Literal["flat", "logarithmic", "power", "stretched exponential", "exponential", "zero", "undecided"]
+Kind = Literal[
+    "flat", "logarithmic", "power", "stretched exponential", "exponential", "faster than exponential", "zero", "undecided"
+]
 _KINDS: dict[str, Kind] = {
     "flat": "flat",
     "logarithmic": "logarithmic",
@@ -77,36 +79,38 @@ def read_class(arguments: Sequence[int], values: Sequence[float], variable: str)
     if count < 4:
         return Behaviour("undecided", "undecided: too few depths before it leaves the range of floats")
     t, y = np.asarray(arguments[:count], dtype=float), y[:count]
-    exponents = np.diff(np.log(y)) / np.log(2)
-    return _read(t, y, exponents, variable)
+    return _read(t, y, np.diff(np.log(y)) / np.log(2), variable)
 
 
 def _read(t: np.ndarray, y: np.ndarray, p: np.ndarray, variable: str) -> Behaviour:
-    if np.abs(p[-3:]).max() < _NOTHING:
-        return Behaviour("flat", f"flat in {variable}", 0.0)
-    if np.abs(p[-1]) < _NOTHING:
+    moved = float(abs(p[-1] - p[-2]))
+    if np.abs(p[-2:]).max() < _NOTHING:
         return Behaviour("flat", f"flat in {variable}", 0.0, uncertainty=float(abs(p[-1])))
-    before, last = (p[-2] / p[-3], p[-1] / p[-2])
-    if last > 1.2 and p[-1] * p[-2] > 0:
-        return _exponential(t, p, last, before, variable)
-    if 0 < last < 0.8 or abs(p[-1]) < 1e-3:
+    last = p[-1] / p[-2] if p[-2] else np.inf
+    if last > 1.2:
+        return _exponential(t, p, variable)
+    if 0 <= last < 0.8 or abs(p[-1]) < 1e-3:
         return Behaviour("flat", f"flat in {variable}", 0.0, uncertainty=float(abs(p[-1])))
+    if abs(p[-1]) <= moved:
+        return Behaviour("flat", f"flat in {variable}, as far as it is decided", 0.0, uncertainty=moved)
     for power, z in ((1, y), (-1, 1 / y)):
         steps = np.diff(z)
-        ratio = steps[-1] / steps[-2]
-        if steps[-1] > 0 and abs(ratio - 1) < 0.03 < abs(p[-1]) and last < 0.95:
-            return Behaviour(
-                "logarithmic", f"logarithmic: (ln {variable})^({power})", float(power), uncertainty=float(abs(ratio - 1))
-            )
-    return Behaviour("power", f"power law: {variable}^({p[-1]:.4g})", float(p[-1]), uncertainty=float(abs(p[-1] - p[-2])))
+        away = float(abs(steps[-1] / steps[-2] - 1))
+        if steps[-1] > 0 and last < 1 and away < 1 - last:  # equal steps fit better than an equal exponent
+            return Behaviour("logarithmic", f"logarithmic: (ln {variable})^({power})", float(power), uncertainty=away)
+    return Behaviour("power", f"power law: {variable}^({p[-1]:.4g})", float(p[-1]), uncertainty=moved)
 
 
-def _exponential(t: np.ndarray, p: np.ndarray, last: float, before: float, variable: str) -> Behaviour:
-    power, earlier = np.log2(last), np.log2(before) if before > 0 else np.nan
+def _exponential(t: np.ndarray, p: np.ndarray, variable: str) -> Behaviour:
+    power, earlier = (float(np.log2(ratio)) if ratio > 0 else np.nan for ratio in (p[-1] / p[-2], p[-2] / p[-3]))
+    if power > 1.15:
+        return Behaviour(
+            "faster than exponential", f"faster than exponential in {variable}", power, uncertainty=abs(power - earlier)
+        )
     if power > 0.85:
         rates = np.exp(p[-2:] * np.log(2) / t[-3:-1])
         words = f"exponential: ({rates[-1]:.6g})^{variable}"
         return Behaviour("exponential", words, float(rates[-1]), uncertainty=float(abs(rates[-1] - rates[-2])))
     sign = "" if p[-1] > 0 else "−"
     words = f"stretched exponential: exp({sign}c·{variable}^{power:.3g})"
-    return Behaviour("stretched exponential", words, float(power), uncertainty=float(abs(power - earlier)))
+    return Behaviour("stretched exponential", words, power, uncertainty=abs(power - earlier))
