@@ -102,16 +102,22 @@ def test_a_network_that_is_not_what_the_file_says_is_refuted(ending: str, tmp_pa
 
 
 def test_no_closed_form_is_said_and_the_recursion_used(tmp_path: Path) -> None:
-    """Branch over √l: χ_l depends on l, which the closed forms do not solve. q_l = 1 + Σ 1/(2j), and G(0→L) = q_L by Euler."""
-    name = adopt(write(tmp_path, "scaled", "x + 1 / sympy.sqrt(l) * F(LN(x))", ", read_out=LN(x)")).name
+    """x + LN(x) has the moment (√q + 1)², which no closed form here solves."""
+    name = adopt(write(tmp_path, "mixed", "x + LN(x) + F(LN(x))", ", read_out=LN(x)")).name
     claims = claims_of(name)
-    claim = claims["variant-scaled"](replace(TINY, sublayers=("relu",)))
+    claim = claims["variant-mixed"](replace(TINY, sublayers=("relu",)))
     assert "numeric recursion" in claim.law["text"]
     record = run(claim, laboratory())
     assert record["passed"]
     assert any(step["title"] == "No closed form" for step in record["derivation"])
-    (check, *_) = claims["variant-scaled-across-layers"](replace(TINY, sublayers=("relu",))).checks
-    assert str(check.expected) == "refuted"  # q_24/q_0 = 1 + H_24/2 = 2.89
+
+
+def test_a_branch_that_fades_with_the_block_telescopes(tmp_path: Path) -> None:
+    """Branch over √l: q_l = 1 + Σ 1/(2j), and G(0→L) = q_L by Euler."""
+    claims = claims_of(adopt(write(tmp_path, "scaled", "x + 1 / sympy.sqrt(l) * F(LN(x))", ", read_out=LN(x)")).name)
+    claim = claims["variant-scaled-across-layers"](replace(TINY, sublayers=("relu",)))
+    assert "(ln l)^(-1)" in claim.law["text"]
+    assert str(claim.checks[0].expected) == "refuted"  # q_24/q_0 = 1 + H_24/2 = 2.89
 
 
 def test_several_streams_have_no_worst_case_and_the_report_says_so(tmp_path: Path) -> None:

@@ -18,10 +18,8 @@ from tests.claims.sources import generic
 from tests.claims.sources.worst_case import NETWORKS, NORM, norm_sweep
 from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import ISOTROPIC
-from theory.algebra import L
 from theory.errors import InvalidInput
-from theory.laws.derivation import values_of
-from theory.laws.law import Law, closed_form
+from theory.laws.classes import closed_class
 from theory.quantities import quantity
 from theory.spectrum.derivation import worst_case
 from theory.sublayers import sublayer
@@ -137,14 +135,12 @@ def _flat(what: str, statistic: Statistic, cells: tuple[str, ...], sweep: Sweep)
 def _classes(name: str, profile: Profile, axis: str) -> str:
     """The law's class for each of the profile's sublayers, or that the recursion decides."""
     variant = load(name)
-    law = closed_form(variant)
-    if not isinstance(law, Law):
-        return f"{law}; predicted by the numeric recursion."
-    if variant.gain != 1 or law.gradient.has(L) or any(formula.has(L) for _, formula in variant.formulas):
-        return "The constants follow the depth, and the law's factors with them: predicted by the numeric recursion."
-    classes = law.growth_in_depth if axis == "depth" else law.growth_in_layer
-    found = {names: classes(values_of(law, (sublayer(names),))) for names in profile.sublayers}
-    return "; ".join(f"{names}: {growth.describe('L' if axis == 'depth' else 'l')}" for names, growth in found.items()) + "."
+    found = {names: closed_class(variant, (sublayer(names),)) for names in profile.sublayers}
+    words = {
+        names: (classes.in_depth if axis == "depth" else classes.across_layers).words if classes else "the numeric recursion"
+        for names, classes in found.items()
+    }
+    return "; ".join(f"{names}: {of}" for names, of in words.items()) + "."
 
 
 def _has_worst_case(name: str) -> bool:

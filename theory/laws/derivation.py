@@ -9,11 +9,13 @@ import sympy
 from theory.algebra import Norm, Stream, Variant, to_latex, to_text, walk
 from theory.laws.asymptotics import plain
 from theory.laws.attention.report import attention_steps
-from theory.laws.law import Law, closed_form
+from theory.laws.kinds import moments_at, solve
+from theory.laws.law import Law
 from theory.laws.recursion import NoClosedForm, Step, q
+from theory.laws.solved import Solved
 from theory.laws.steps import DerivationStep, formula
 from theory.laws.tied import tied_steps
-from theory.sublayers import SublayerMaps, TokenWise
+from theory.sublayers import SublayerMaps
 
 
 def derivation(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> list[DerivationStep]:
@@ -35,12 +37,15 @@ def derivation(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> li
     ]
     if not all(maps.tokenwise for maps in sublayers):
         return [*steps, *attention_steps(variant, sublayers)]
-    law = closed_form(variant, max(1, len(sublayers)), all(maps.homogeneous for maps in sublayers))
+    law = solve(variant, sublayers)
     if isinstance(law, NoClosedForm):
         return [
             *steps,
             DerivationStep("No closed form", f"{law}. The numeric recursion over the same walk still holds: predict uses it."),
+            *_class_steps(variant, sublayers),
         ]
+    if isinstance(law, Solved):
+        return [*steps, *law.steps, *_class_steps(variant, sublayers)]
     for number, step in enumerate(law.steps, start=1):
         steps += _walk_steps(law, step, number)
     steps += _closed_steps(law)
@@ -48,6 +53,20 @@ def derivation(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> li
     if sublayers:
         steps += _numeric_steps(law, sublayers)
     return steps
+
+
+def _class_steps(variant: Variant, sublayers: tuple[SublayerMaps, ...]) -> Iterable[DerivationStep]:
+    """Classes with the sublayers' numbers, or read off the numeric recursion where no closed form gives them."""
+    if not sublayers:
+        return
+    from theory.laws.classes import gradient_class
+
+    found = gradient_class(variant, tuple(maps.name for maps in sublayers))
+    how = "From the law above" if found.exact else "Read off the numeric recursion at doubling depths, not fitted"
+    yield DerivationStep(
+        f"Class for {','.join(maps.name for maps in sublayers)}",
+        f"{how}. {found.describe()}",
+    )
 
 
 def _walk_steps(law: Law, step: Step, number: int) -> Iterable[DerivationStep]:
@@ -137,28 +156,14 @@ def _special_steps(law: Law) -> Iterable[DerivationStep]:
 
 def values_of(law: Law, sublayers: tuple[SublayerMaps, ...]) -> dict[sympy.Symbol, sympy.Expr] | None:
     """Numbers for the law's s² and κ² at unit gain: exact where sympy has them, else by quadrature; None with attention."""
-    values: dict[sympy.Symbol, sympy.Expr] = {}
-    for symbols, maps in zip(law.moments, sublayers, strict=True):
-        if not isinstance(maps, TokenWise):
-            return None
-        inner = dict(symbols.inner)
-        exact = maps.exact_moments(inner)
-        if exact is None:
-            square, slope = maps.numeric_moments(inner)
-            exact = sympy.Float(square), sympy.Float(slope)
-        values |= {symbols.square: exact[0], symbols.gain: exact[1]}
-    return values
+    if not all(maps.tokenwise for maps in sublayers):
+        return None
+    return moments_at(law.variant, law.moments, sublayers)
 
 
 def _numeric_steps(law: Law, sublayers: tuple[SublayerMaps, ...]) -> Iterable[DerivationStep]:
     names = ",".join(maps.name for maps in sublayers)
-    if law.variant.gain != 1:
-        yield DerivationStep(
-            f"Sublayers {names}", "The initial gain follows the depth, and s² and κ² with it: predict has the numbers."
-        )
-        return
-    values = values_of(law, sublayers)
-    assert values is not None  # attention has its own derivation
+    values = moments_at(law.variant, law.moments, sublayers)
     parts = [f"{plain(symbol)} = {plain(value)} ≈ {float(value):.6f}" for symbol, value in values.items()]
     yield DerivationStep(
         f"Sublayers {names}",

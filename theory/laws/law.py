@@ -52,7 +52,7 @@ class Law:
         """Class of the gradient in L at fixed l; ``values`` puts numbers for s² and κ²."""
         values = values or {}
         product = self.product.subs(values)
-        stream = growth_of_stream(self.stream, layer).subs(values)
+        stream = self.growth_of_stream().subs(values)
         read_out = stream.inverse() if self.read_out.has(q) else Growth(sympy.Integer(1), sympy.Integer(0))
         return Growth(product.rate, product.exponent).times(read_out)
 
@@ -60,6 +60,10 @@ class Law:
         """Class of the gradient in l at fixed L."""
         product = self.product.subs(values or {})
         return Growth(product.rate, product.exponent).inverse()
+
+    def growth_of_stream(self) -> Growth:
+        """Class of q_l in l."""
+        return growth_of_stream(self.stream, layer)
 
     @property
     def homogeneous(self) -> dict[sympy.Symbol, sympy.Expr]:

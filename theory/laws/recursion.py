@@ -80,9 +80,17 @@ def symbolic_step(variant: Variant, moments: Moments, index: int = 1, count: int
         NoClosedForm: what `repeated_steps` refuses, or a non-homogeneous sublayer behind an argument that no norm has fixed.
     """
     place = Position(1, 1, index, count)
-    steps, coefficient = repeated_steps(variant, place), _at(place)
-    entering = sympy.Integer(1) if fixed_by_norm(variant, place) else q
-    step = Walk(steps, {("x", "x"): entering}, Symbols(), coefficient, lambda _, m: _forward(m, moments))
+    return single_stream_step(repeated_steps(variant, place), place, moments)
+
+
+def single_stream_step(steps: Streams, place: Position, moments: Moments) -> Step:
+    """Walk one update of the stream x with sympy; its coefficients may follow the block l and the depth L.
+
+    Raises:
+        NoClosedForm: a non-homogeneous sublayer behind an argument that no norm has fixed.
+    """
+    entering = sympy.Integer(1) if fixed_by_norm(steps, place) else q
+    step = Walk(steps, {("x", "x"): entering}, Symbols(), at_place(place), lambda _, m: _forward(m, moments))
     gradient = sympy.Symbol("g", positive=True)
     result = step.backward({("x", "x"): gradient}, lambda m, g: _gain(m, moments) * g)
     gain = Symbols().tidy(result.incoming(("x",))["x", "x"] / gradient)
@@ -105,36 +113,57 @@ def repeated_steps(variant: Variant, place: Position) -> Streams:
         NoClosedForm: several streams, shared weights, placements or constants that change from block to block, a pointwise
             function.
     """
+    steps = same_placement(variant, place, inner=True)
+    nodes = walk(*(node for _, node in steps), variant.read_out)
+    coefficients = [node.coefficient for node in nodes if isinstance(node, Scale)]
+    if any(l in formula.free_symbols for formula in (*coefficients, *(formula for _, formula in variant.formulas))):
+        raise NoClosedForm("constants that change from block to block")
+    return steps
+
+
+def same_placement(variant: Variant, place: Position, inner: bool = False) -> Streams:
+    """The update of one sublayer of a single-stream variant, of the same form in every block; its constants may change.
+
+    Raises:
+        NoClosedForm: what `single_stream` refuses, and placements that change from block to block.
+    """
+    steps = variant.fixed_steps(place.kind, place.index, place.count)
+    single_stream(variant, steps or (), inner)
+    if steps is None:
+        raise NoClosedForm("placements that change from block to block")
+    return steps
+
+
+def single_stream(variant: Variant, steps: Streams, inner: bool = False) -> None:
+    """Refuse updates that are no plain walk of one stream.
+
+    Raises:
+        NoClosedForm: several streams, shared weights, a pointwise function, norms inside the sublayer unless ``inner``.
+    """
     if len(variant.streams) > 1:
         raise NoClosedForm("several streams: their gradients form a second-moment matrix, propagated numerically")
     if variant.tied:
         raise NoClosedForm("all blocks share one block's weights, so their outputs are correlated")
-    steps = variant.fixed_steps(place.kind, place.index, place.count)
-    if steps is None:
-        raise NoClosedForm("placements that change from block to block")
     nodes = list(walk(*(node for _, node in steps), variant.read_out))
-    coefficients = [node.coefficient for node in nodes if isinstance(node, Scale)]
-    if any(l in formula.free_symbols for formula in (*coefficients, *(formula for _, formula in variant.formulas))):
-        raise NoClosedForm("constants that change from block to block")
     if any(isinstance(node, Pointwise) for node in nodes):
         raise NoClosedForm("a pointwise function in place of a norm: its moments follow the stream's length")
-    return steps
+    if not inner and inner_norms(steps):
+        raise NoClosedForm("norms inside the sublayer")
 
 
 def inner_norms(steps: Streams) -> tuple[tuple[str, str], ...]:
     """(place, kind) of the norms inside the sublayer of a step."""
-    (node,) = {node for node in walk(*(target for _, target in steps)) if isinstance(node, Sublayer)}
-    return node.inner
+    return next((node.inner for node in walk(*(target for _, target in steps)) if isinstance(node, Sublayer)), ())
 
 
-def fixed_by_norm(variant: Variant, place: Position) -> bool:
+def fixed_by_norm(steps: Streams, place: Position) -> bool:
     """Whether the stream leaves every step at q = 1 whatever enters, so that it can be taken to enter at q = 1."""
     anything = sympy.Symbol("F2", positive=True)
-    step = Walk(repeated_steps(variant, place), {("x", "x"): q}, Symbols(), _at(place), lambda *_: anything)
+    step = Walk(steps, {("x", "x"): q}, Symbols(), at_place(place), lambda *_: anything)
     return bool(step.outgoing()["x", "x"] == 1)
 
 
-def _at(place: Position) -> Callable[[sympy.Expr], sympy.Expr]:
+def at_place(place: Position) -> Callable[[sympy.Expr], sympy.Expr]:
     """A coefficient with i and k put in; constants stay symbols."""
     return lambda formula: formula.subs({i: place.index, k: place.count})
 

@@ -11,8 +11,10 @@ import sympy
 from theory.algebra import Variant
 from theory.finite_width.paths import TWO_PATHS, derived
 from theory.laws.asymptotics import plain
-from theory.laws.closed import layer
+from theory.laws.closed import depth, layer
+from theory.laws.depth_constants import constants_at_depth, follow_depth
 from theory.laws.law import Law, closed_form, q0
+from theory.laws.limits import leading_term
 from theory.laws.recursion import NoClosedForm, q
 from theory.laws.steps import DerivationStep
 from theory.sublayers import SublayerMaps, TokenWise
@@ -64,18 +66,23 @@ def growth(law: Law, variances: tuple[sympy.Expr, ...]) -> Growth | None:
         law: the variant's.
         variances: V_F of each sublayer.
     """
-    block, moment = sympy.Integer(0), q
-    for step, moments, own in zip(law.steps, law.moments, variances, strict=True):
-        gains = {A: step.direct**2, B: step.branch**2 * moments.gain, spread: own}
-        block += step_variance().subs(gains).subs(q, moment)
-        moment = step.forward.subs(q, moment)
-    along = sympy.cancel(sympy.together(block.subs(q, law.stream.subs(q0, 1))))
+    along = sympy.cancel(sympy.together(_block_variance(law, variances)))
     if not along.has(layer):
         return Growth(True, sympy.E * sympy.factor(along))
     if not along.is_rational_function(layer):
         return None
     falling = sympy.limit(layer * along, layer, sympy.oo)
     return Growth(False, sympy.E * sympy.factor(falling)) if falling.is_finite and falling != 0 else None
+
+
+def _block_variance(law: Law, variances: tuple[sympy.Expr, ...]) -> sympy.Expr:
+    """V of block l + 1's steps at q_l, from an input of unit moment."""
+    block, moment = sympy.Integer(0), q
+    for step, moments, own in zip(law.steps, law.moments, variances, strict=True):
+        gains = {A: step.direct**2, B: step.branch**2 * moments.gain, spread: own}
+        block += step_variance().subs(gains).subs(q, moment)
+        moment = step.forward.subs(q, moment)
+    return block.subs(q, law.stream.subs(q0, 1))
 
 
 def worst_case(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> list[DerivationStep]:
@@ -133,7 +140,7 @@ def worst_case(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> li
         _asymptotic_step(),
     ]
     if isinstance(law, Law):
-        steps += _class_steps(law, sublayers)
+        steps += _depth_steps(law, sublayers) if follow_depth(variant) else _class_steps(law, sublayers)
     return [*steps, _finite_width_step()]
 
 
@@ -190,7 +197,7 @@ def _class_steps(law: Law, sublayers: tuple[SublayerMaps, ...]) -> Iterable[Deri
         rf"\frac{{\Lambda}}{{\mathrm{{mean}}}} \sim {sympy.latex(found.slope)}\,{variable}",
         found.describe(),
     )
-    if not sublayers or law.variant.gain != 1:
+    if not sublayers:
         return
     values: dict[sympy.Symbol, float] = {}
     for moments, name, maps in zip(law.moments, names, sublayers, strict=True):
@@ -203,6 +210,42 @@ def _class_steps(law: Law, sublayers: tuple[SublayerMaps, ...]) -> Iterable[Deri
         f"With the sublayer's numbers at a normalised input, unit gain and expansion 1, the slope is {slope:.6g}.",
         text=f"slope = {slope:.6g}",
     )
+
+
+def _depth_steps(law: Law, sublayers: tuple[SublayerMaps, ...]) -> Iterable[DerivationStep]:
+    """ΣV over all blocks where the constants follow the depth, to leading order; nothing where it has no leading term."""
+    try:
+        total, power = leading_term(depth * _variance_at_depth(law, sublayers), depth)
+    except NoClosedForm:
+        return
+    words = (
+        "ΣV = 0: a product of multiples of the identity, the edge is the mean"
+        if total == 0
+        else f"ΣV vanishes like L^({power}): the edge tends to the mean"
+        if power < 0
+        else f"ΣV tends to {plain(total)}: the edge over the mean stays bounded"
+        if power == 0
+        else f"ΣV grows like {plain(total)}·L^({power}), and the edge over the mean like e times that"
+    )
+    yield DerivationStep(
+        "Worst case: class",
+        f"With the constants' formulas put in, over all L blocks {words}.",
+        rf"\sum V \sim {sympy.latex(total)} L^{{{power}}}",
+        words,
+    )
+
+
+def _variance_at_depth(law: Law, sublayers: tuple[SublayerMaps, ...]) -> sympy.Expr:
+    """V of a block at q_j, constants and gain put in.
+
+    Raises:
+        NoClosedForm: it follows the block, or a gain that does not vanish.
+    """
+    values = constants_at_depth(law, sublayers)
+    along = _block_variance(law, (spread,) * len(law.steps)).subs(values)
+    if along.has(layer):
+        raise NoClosedForm("V follows the block")
+    return along
 
 
 def _finite_width_step() -> DerivationStep:

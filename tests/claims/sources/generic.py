@@ -10,8 +10,10 @@ from tests.claims.figures import across_layers
 from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import ISOTROPIC
 from theory.laws.asymptotics import plain
-from theory.laws.derivation import values_of
-from theory.laws.law import Law, closed_form
+from theory.laws.classes import closed_class
+from theory.laws.kinds import solve
+from theory.laws.recursion import NoClosedForm
+from theory.laws.solved import Solved
 from theory.sublayers import sublayer
 from theory.variants import load, registry
 
@@ -26,14 +28,16 @@ RESOLUTION = 0.1
 
 
 def law_of(name: str) -> dict[str, str]:
-    """The variant's law as the report prints it; that there is no closed form, where there is none."""
+    """The variant's law as the report prints it, with constants that follow the depth put in; that there is no closed form, where there is none."""
     variant = load(name)
-    law = closed_form(variant)
-    if not isinstance(law, Law):
+    law = solve(variant)
+    if isinstance(law, NoClosedForm):
         return {"latex": variant.latex, "text": f"{law}; predicted by the numeric recursion."}
-    relu = values_of(law, (sublayer("relu"),)) or {}
-    growth = law.growth_in_depth(relu).describe("L") if variant.gain == 1 else law.growth_in_depth(law.homogeneous).describe("L")
-    return {"latex": variant.latex, "text": f"E|∂𝓛/∂x_l|²/d = {plain(law.gradient)}; with ReLU: {growth}."}
+    relu = closed_class(variant, (sublayer("relu"),))
+    growth = f"with ReLU: {relu.in_depth.words}" if relu else ""
+    where = f" for {law.condition}" if isinstance(law, Solved) and law.condition else ""
+    formula = "" if law.gradient is None else f"E|∂𝓛/∂x_l|²/d = {plain(law.gradient)}{where}"
+    return {"latex": variant.latex, "text": "; ".join(filter(None, (formula, growth))) + "."}
 
 
 def _follows_law(stack: list[Sweep], quantity: str) -> Check:

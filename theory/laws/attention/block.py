@@ -96,7 +96,7 @@ def token_step(
     steps = repeated_steps(variant, place)
     if inner_norms(steps):
         raise NoClosedForm("norms inside the sublayer")
-    entering = sympy.Integer(1) if fixed_by_norm(variant, place) else q
+    entering = sympy.Integer(1) if fixed_by_norm(steps, place) else q
     stream = Pair(entering, entering * c)
 
     def forward(_: Sublayer, moments: Pair) -> Pair:

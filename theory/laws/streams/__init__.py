@@ -1,0 +1,1 @@
+"""Laws of variants with several residual streams: the second moments of their gradients form a matrix."""
