@@ -9,15 +9,16 @@ import pytest
 import sympy
 from scipy.special import digamma
 
-from theory.algebra import LN, F, Stream, Variant
+from theory.algebra import LN, F, L, Stream, Variant
 from theory.configuration import Configuration
 from theory.laws.closed import depth, layer, q0
+from theory.laws.law import Law, closed_form
 from theory.laws.recursion import NoClosedForm
 from theory.laws.sensitivity import _prove, matrices, sensitivity, sensitivity_steps
 from theory.quantities import quantity
 from theory.variants import load, registry
 
-ONE_STREAM = [name for name in registry() if len(load(name).streams) == 1]
+CLOSED = [name for name in registry() if isinstance(closed_form(load(name)), Law)]
 S2 = sympy.Rational(1, 2)
 
 
@@ -26,12 +27,13 @@ def _numbers(variant: str, sublayers: int, total: int) -> tuple[list[float], str
     values = {m.square: S2 for m in law.law.moments} | {q0: 1, matrices: 2, depth: total}
     if load(variant).gain != 1:  # both ReLU matrices are scaled by β
         beta4 = (8 * sympy.Integer(total)) ** -1 * S2
-        values |= {m.square: beta4 for m in law.law.moments} | {sympy.Symbol("alpha", positive=True): (2 * total) ** 0.25}
+        values |= {m.square: beta4 for m in law.law.moments}
+    values |= {symbol: formula.subs(L, total) for symbol, formula in load(variant).formulas}
     return [float(sympy.N(law.total.subs(values | {layer: at}))) for at in range(total + 1)], law.kind
 
 
 @pytest.mark.parametrize("sublayers", [1, 2])
-@pytest.mark.parametrize("variant", ONE_STREAM)
+@pytest.mark.parametrize("variant", CLOSED)
 def test_the_closed_form_equals_the_numeric_recursion(variant: str, sublayers: int) -> None:
     closed, _ = _numbers(variant, sublayers, 6)
     cell = Configuration(load(variant), ("relu",) * sublayers, 6, 32, 1)
@@ -57,8 +59,9 @@ def test_pre_ln_adds_one_over_the_streams_moment(total: int) -> None:
 
 
 def test_classes_of_all_variants() -> None:
-    kinds = {name: sensitivity(load(name)).kind for name in ONE_STREAM}
-    assert {name for name, kind in kinds.items() if kind == "logarithmic"} == {"pre-ln", "pre-rmsnorm"}
+    kinds = {name: sensitivity(load(name)).kind for name in CLOSED}
+    assert {name for name, kind in kinds.items() if kind == "logarithmic"} >= {"pre-ln", "pre-rmsnorm", "sandwich-ln", "peri-ln"}
+    assert {"post-ln", "deepnorm", "residual-final-ln"} <= {name for name, kind in kinds.items() if kind == "linear"}
 
 
 def test_several_streams_have_no_closed_form() -> None:

@@ -36,7 +36,8 @@ def derivation(variant: Variant, sublayers: tuple[SublayerMaps, ...] = ()) -> li
         ),
     ]
     if not all(maps.tokenwise for maps in sublayers):
-        return [*steps, *attention_steps(variant, sublayers)]
+        steps += attention_steps(variant, sublayers)
+        return [*steps, *(_class_steps(variant, sublayers) if steps[-1].title == "No closed form" else ())]
     law = solve(variant, sublayers)
     if isinstance(law, NoClosedForm):
         return [

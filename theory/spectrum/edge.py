@@ -81,6 +81,10 @@ def edges(profile: Profile) -> Edges:
         )
     variances = np.array([sum(singular_variance(configuration, step) for step in block) for block in profile.blocks])
     above = np.append(np.cumsum(variances[::-1])[::-1], 0.0)
+    mean = np.array([mean_square(moments) for moments in profile.backward])
+    if not above.any():  # branches that a gate of 0 turns off: multiples of the identity
+        nothing = np.zeros(len(above))
+        return Edges(mean, ratio=nothing + 1, scale=nothing, inverse_place=nothing, variance=above)
     low, high = np.log(_broad_minimum(above[:-1].max()) / _MARGIN), np.log(_broad_minimum(variances.min()) * _MARGIN)
     log_psi = np.arange(low, high, _SPACING)
     steps = _laws(profile).log_transforms(np.exp(log_psi))
@@ -89,7 +93,7 @@ def edges(profile: Profile) -> Edges:
     psi = np.exp(low + _SPACING * place)
     curvature = second / (_SPACING * psi) ** 2
     return Edges(
-        mean=np.array([mean_square(moments) for moments in profile.backward]),
+        mean=mean,
         ratio=np.append(np.exp(value), 1.0),
         scale=np.append(np.cbrt(curvature / 2), 0.0),
         inverse_place=np.append(1 / psi, 0.0),
