@@ -107,7 +107,8 @@ def backward(
         response = response * p.direct_share - 1 + through / np.diagonal(incoming)
     else:
         incoming = incoming - shared * _mean(fluctuations.degree * p.alpha**2 * tied) * apart / width
-        aligned = _aligned(p, alignment, fluctuations) * own + p.alpha**2 * tied * rest
+        straying = p.alpha**2 * tied - alignment * np.diagonal(p.branch) / np.diagonal(p.stream)
+        aligned = _aligned(p, alignment, fluctuations) * own + straying * rest
         response = response * (p.direct_share + fluctuations.degree * p.branch_share)
     return result, incoming, Memory(aligned / np.diagonal(incoming), response, scatter), parameters
 
