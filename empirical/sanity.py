@@ -29,8 +29,8 @@ def gate(cell: Cell, readings: Readings, zeros_allowed: bool = False) -> list[st
         zeros_allowed: underflow itself is what is measured; ratios of what has underflowed are then not looked at.
 
     Raises:
-        InvalidMeasurement: a reading is missing, not finite or zero where its law is not; weights of another variance than intended; two layers
-            with the same weights.
+        InvalidMeasurement: a reading is missing, not finite, or zero where its law is not; weights of another variance than
+            intended; two layers with the same weights.
     """
     return [_complete(cell, readings), _finite(cell, readings, zeros_allowed), _variances(readings), _different(readings)]
 

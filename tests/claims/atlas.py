@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from tests.claims.classes import classes_of
 from tests.claims.figures import Values, over_layers
 from tests.claims.sweeps import Sweep
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
 from theory.laws.law import Law, closed_form
-from theory.prediction import Quantity
 from theory.quantities import quantity
 from theory.spectrum.derivation import worst_case
+from theory.spectrum.edge import edges
+from theory.stack import Profile, profile
 
 DEEP = 1000
 
@@ -36,7 +39,7 @@ class Entry:
             "classes": classes_of(configuration.variant, configuration.sublayers),
             "worst_case": _worst_case(configuration),
             "deep": _deep(configuration) if configuration.tokenwise else None,
-            "series": over_layers(self.sweep, values, "stream-gradient") if values else [],
+            "series": over_layers(self.sweep, values, "stream-gradient", relative=True) if values else [],
         }
 
 
@@ -49,19 +52,19 @@ def _worst_case(configuration: Configuration) -> str:
 
 def _deep(configuration: Configuration) -> dict[str, Any]:
     """Figures of a stack of 1,000 blocks at infinite width; None where they leave the range of floats or have no law."""
-    deep = replace(configuration, depth=DEEP)
-    gradient, moment = (_rows(quantity(name), deep) for name in ("stream-gradient", "stream-moment"))
-    norm = _rows(quantity("operator-norm"), deep)
-    return {
-        "depth": DEEP,
-        "gradient": None if gradient is None or not gradient[-1] else gradient[0] / gradient[-1],
-        "moment": None if moment is None else moment[-1],
-        "worst": None if norm is None else norm[0],
-    }
+    with np.errstate(all="ignore"):
+        found = profile(replace(configuration, depth=DEEP), 1, infinite_width=True)
+        gradient, moment = (quantity(name).read(found) for name in ("stream-gradient", "stream-moment"))
+        ratio = gradient[0] / gradient[-1] if gradient[-1] else np.inf
+        return {"depth": DEEP, "gradient": _number(ratio), "moment": _number(moment[-1]), "worst": _number(_worst(found))}
 
 
-def _rows(of: Quantity, configuration: Configuration) -> list[float] | None:
+def _worst(found: Profile) -> float:
     try:
-        return of.predicted(configuration, infinite_width=True).tolist()
-    except InvalidInput:
-        return None
+        return float(edges(found).infinite_width[0])
+    except (InvalidInput, ArithmeticError):
+        return np.nan
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) and value > 0 else None

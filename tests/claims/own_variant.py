@@ -93,7 +93,7 @@ def _in_depth(name: str, profile: Profile) -> Claim:
 
 def _across_layers(name: str, profile: Profile) -> Claim:
     sweeps = [generic.tokenwise(name, sublayers, profile) for sublayers in profile.sublayers]
-    depth, checks = generic.depth(profile), []
+    depth, checks = generic.depth(name, profile), []
     for sweep in sweeps:
         what = f"squared gradient, layer 0 over layer {depth}, {sweep.name}"
         checks += _flat(what, log_ratio(sweep.deepest, GRADIENT, 0, depth), sweep.names, sweep)
@@ -159,7 +159,8 @@ def _worst_case(name: str, profile: Profile) -> Claim:
 def _comparison(name: str, profile: Profile) -> Claim:
     """The variant beside the field's three: each follows its own law, and the variant's networks no other's."""
     sublayers = profile.sublayers[-1]
-    mine, *others = [generic.tokenwise(n, sublayers, profile) for n in dict.fromkeys((name, *BESIDE))]
+    mine = generic.tokenwise(name, sublayers, profile)
+    others = [replace(mine, variant=other) for other in BESIDE if other != name]
     own = follows_law(mine, GRADIENT, resolution=generic.RESOLUTION)
     checks = [replace(own, of="statement"), *(follows_law(other, GRADIENT, resolution=generic.RESOLUTION) for other in others)]
     for other in others:

@@ -30,20 +30,26 @@ SATURATED = 16.0
 every row: the mean gradient then lies in near-ties too rare for any feasible number of networks to show."""
 
 
-def depth(profile: Profile) -> int:
-    """Blocks of the token-wise stacks."""
-    return 48 if profile.name == "full" else 24
+TIED_DEPTH = 8
+"""Of blocks that share their weights: their terms of order 1/width grow as the depth squared."""
+
+
+def depth(name: str, profile: Profile) -> int:
+    """Blocks of a variant's token-wise stack."""
+    blocks = 48 if profile.name == "full" else 24
+    return TIED_DEPTH if load(name).tied else blocks
 
 
 def tokenwise(name: str, sublayers: str, profile: Profile) -> Sweep:
     """One variant's token-wise stack."""
-    return Sweep(name, sublayers, (depth(profile),), profile.seed)
+    return Sweep(name, sublayers, (depth(name, profile),), profile.seed)
 
 
 def with_attention(name: str, profile: Profile) -> Sweep:
     """One variant's stack of attention and GELU, as deep as its softmax does not saturate."""
-    blocks, width, heads = (48, 256, 4) if profile.name == "full" else (12, 128, 4)
-    sweep = Sweep(name, "attention,gelu", (blocks,), profile.seed, width, 16, heads)
+    blocks, width = (48, 256) if profile.name == "full" else (12, 128)
+    blocks = min(blocks, TIED_DEPTH) if load(name).tied else blocks
+    sweep = Sweep(name, "attention,gelu", (blocks,), profile.seed, width, 16)
     steps = profile_of(sweep.configuration(blocks), sweep.tokens, infinite_width=True).blocks
     calm = [float(np.diagonal(block[0].entering).mean()) <= SATURATED for block in steps]
     return sweep if all(calm) else replace(sweep, depths=(calm.index(False),))
@@ -70,7 +76,7 @@ def follows_its_law(name: str, profile: Profile) -> Claim:
         title=f"{name} follows the law derived from its expression",
         statement=f"{load(name).equation}: gradient and stream follow the recursion found by walking this expression.",
         source=load(name).source,
-        reading=f"Every layer of a stack of {depth(profile)} blocks, width {sweeps[0].width}, each of the activations.",
+        reading=f"Every layer of a stack of {depth(name, profile)} blocks, width {sweeps[0].width}, each of the activations.",
         law=law_of(name),
         cells=cells_of(*sweeps),
         checks=tuple(follows_law(sweep, quantity, resolution=RESOLUTION) for sweep in sweeps for quantity in QUANTITIES),
