@@ -87,12 +87,13 @@ def _place(cell: Cell, name: str, row: int) -> str:
 
 
 def _variances(readings: Readings) -> str:
-    pooled: dict[tuple[int, str], list[WeightRecord]] = defaultdict(list)
+    pooled: dict[tuple[int, str], dict[tuple[float, ...], WeightRecord]] = defaultdict(dict)
     for batch in readings.weights:
         for (_, index, matrix), record in batch.items():
-            pooled[index, matrix].append(record)
+            pooled[index, matrix][record.fingerprint] = record  # clones are one draw
     worst = 0.0
-    for (index, matrix), records in pooled.items():
+    for (index, matrix), distinct in pooled.items():
+        records = list(distinct.values())
         count = sum(record.count for record in records)
         measured = sum(record.mean_square * record.count for record in records) / count
         ratio = measured / records[0].intended
