@@ -21,7 +21,7 @@ VARIANT = Variant(
     name="{name}",
     # The stream after the step. F is the sublayer (--sublayers relu, attention,gelu ...), LN and RMS are the norms.
     #   Post-LN: LN(x + F(x))    DeepNorm: LN(c * x + F(x))    half of the branch: x + sympy.Rational(1, 2) * F(LN(x))
-    # Several streams: {{"x": LN(x + F(x)), "r": r + F(x)}}, r = Stream("r").   Norms inside F: F(x, query=RMS, key=RMS, middle=LN)
+    # Several streams: {{"x": LN(x + F(x)), "r": r + F(x)}}, r = Stream("r"). Norms inside F: F(x, query=RMS, key=RMS, middle=LN)
     # By place, the first that holds: [Case(LN(x + F(x)), when=l <= L / 4), Case(x + F(LN(x)), sublayer="ffn"), Case(x + F(x))]
     update=x + c * F(LN(x)),
     # The output from the last x. Leave it out if x itself is the output.
