@@ -37,33 +37,7 @@ def deepnorm_thousand_layers(profile: Profile) -> Claim:
             "for GELU, to the power L.",
         ),
         cells=cells_of(deep, post),
-        checks=(
-            Check(
-                f"squared gradient, layer 0 over layer {DEPTH}, {deep.name}",
-                log_ratio(deep.deepest, GRADIENT, 0, DEPTH),
-                deep.names,
-                FLAT,
-                "statement",
-                logarithm=True,
-            ),
-            follows_law(deep, GRADIENT, resolution=0.1),
-            Check(
-                f"the same of the typical network, {post.name}",
-                _typical_ratio(post),
-                post.names,
-                FLAT,
-                "law",
-                REFUTED,
-                logarithm=True,
-            ),
-            Check(
-                f"log-gradient, measured less predicted, every layer of L={DEPTH}, {post.name}",
-                departure(post.deepest, LOGARITHM, post.predicted(LOGARITHM, DEPTH)),
-                post.names,
-                Band(-2.0, 2.0, _reason(post)),
-                "law",
-            ),
-        ),
+        checks=_checks(deep, post),
         expected=SUPPORTED,
         assumptions=(*ISOTROPIC, "one token, float32 (rounding is below 1e-5 of every reading)"),
         derived=("deepnorm", "gelu"),
@@ -78,6 +52,23 @@ def deepnorm_thousand_layers(profile: Profile) -> Claim:
             },
         ),
         first_look=64,
+    )
+
+
+def _checks(deep: Sweep, post: Sweep) -> tuple[Check, ...]:
+    what = f"squared gradient, layer 0 over layer {DEPTH}"
+    difference = departure(post.deepest, LOGARITHM, post.predicted(LOGARITHM, DEPTH))
+    return (
+        Check(f"{what}, {deep.name}", log_ratio(deep.deepest, GRADIENT, 0, DEPTH), deep.names, FLAT, "statement", logarithm=True),
+        follows_law(deep, GRADIENT, resolution=0.1),
+        Check(f"{what}, typical, {post.name}", _typical_ratio(post), post.names, FLAT, "law", REFUTED, logarithm=True),
+        Check(
+            f"log-gradient, measured less predicted, every layer of L={DEPTH}, {post.name}",
+            difference,
+            post.names,
+            Band(-2.0, 2.0, _reason(post)),
+            "law",
+        ),
     )
 
 
