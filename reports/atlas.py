@@ -60,7 +60,7 @@ class Row:
 
     def deep(self, part: str) -> str:
         """A figure of the deep stack."""
-        return _shared([(e.sublayers, plain(getattr(e.deep, part), 3)) for e in self.entries if e.deep is not None])
+        return _shared([(e.sublayers, plain(getattr(e.deep, part))) for e in self.entries if e.deep is not None])
 
 
 def _shared(found: list[tuple[str, str]]) -> str:
@@ -116,8 +116,8 @@ def atlas(results: Results) -> Atlas | None:
 
 def _panels(rows: list[Row]) -> tuple[Panels, ...]:
     titles = {
-        True: "Squared gradient over the output's, from the input (left) to the output (right), token-wise sublayers",
-        False: "The same for blocks of attention and FFN",
+        True: "Squared gradient over the output's, from the input (left) to the output (right): token-wise sublayers",
+        False: "Squared gradient over the output's, from the input (left) to the output (right): blocks of attention and FFN",
     }
     found = []
     for tokenwise, title in titles.items():

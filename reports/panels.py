@@ -18,7 +18,7 @@ from reports.numbers import plain
 from reports.records import Entry, Series
 
 COLUMNS, PANEL = 6, (2.05, 1.55)
-LIMITS = (1e-3, 1e3)
+LIMITS = (1e-2, 1e2)
 """Of every panel's ordinate; what leaves them is written beside the edge."""
 MOST_MARKERS = 9
 
@@ -40,7 +40,7 @@ def draw_panels(panels: Panels) -> bytes:
                 above = grid[place // COLUMNS - 1, place % COLUMNS] if place >= COLUMNS else axes
                 above.tick_params(labelbottom=True)
         canvas.suptitle(panels.title, x=0.01, ha="left", fontweight="bold", fontsize=12)
-        canvas.supxlabel(f"layer l over depth L (L = {usual} unless a panel says otherwise)", fontsize=10)
+        canvas.supxlabel(f"layer l over depth L; L = {usual} unless a panel says otherwise", x=0.01, ha="left", fontsize=10)
         _legend(canvas, sublayers)
         agg.draw()
         return png(agg)
@@ -51,14 +51,14 @@ def _panel(axes: Axes, entries: tuple[Entry, ...], sublayers: list[str], usual: 
     axes.set_ylim(*LIMITS)
     axes.set_xlim(-0.04, 1.04)
     axes.set_xticks([0, 0.5, 1], ["0", "½", "1"])
-    axes.set_yticks([1e-3, 1, 1e3], ["$10^{-3}$", "1", "$10^{3}$"])
-    axes.set_yticks([1e-2, 1e-1, 1e1, 1e2], minor=True, labels=[])
+    axes.set_yticks([1e-2, 1, 1e2], ["0.01", "1", "100"])
+    axes.set_yticks([1e-1, 1e1], minor=True, labels=[])
     axes.axhline(1, color=GREY, linewidth=0.8, linestyle=(0, (1.5, 1.5)), zorder=0)
     axes.set_title(entries[0].variant, fontweight="normal")
     for entry in entries:
         place = sublayers.index(entry.sublayers)
         for series in entry.series:
-            _add(axes, series, COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)])
+            _add(axes, series, COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], max(3.0, 5.5 - 1.5 * place))
     notes = [f"L = {entries[0].depth}"] if entries[0].depth != usual else []
     for name, points in (("up to", max), ("down to", min)):
         reached = points((y for e in entries for s in e.series if s.style == "law" for y in s.y if y), default=1.0)
@@ -68,7 +68,7 @@ def _panel(axes: Axes, entries: tuple[Entry, ...], sublayers: list[str], usual: 
         axes.text(0.97, 0.95, "\n".join(notes), transform=axes.transAxes, ha="right", va="top", fontsize=8, color="#333333")
 
 
-def _add(axes: Axes, series: Series, colour: str, marker: str) -> None:
+def _add(axes: Axes, series: Series, colour: str, marker: str, size: float) -> None:
     depth = max((x for x in series.x if x), default=1.0)
     points = [(x / depth, y, low, high) for x, y, low, high in _complete(series) if y > 0]
     if series.style == "law":
@@ -80,7 +80,7 @@ def _add(axes: Axes, series: Series, colour: str, marker: str) -> None:
     look: dict[str, Any] = {
         "color": colour,
         "marker": marker,
-        "markersize": 4.5,
+        "markersize": size,
         "markeredgecolor": "white",
         "markeredgewidth": 0.6,
     }

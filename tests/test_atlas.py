@@ -54,7 +54,7 @@ def test_classes_are_the_laws_own() -> None:
     post, pre, gelu = recorded("post-ln"), recorded("pre-ln"), recorded("post-ln", "gelu")
     assert post["classes"]["kind"] == "flat" and pre["classes"]["kind"] == "power"
     assert pre["classes"]["in_depth"] == "flat in L" and gelu["classes"]["in_depth"].startswith("exponential: (1.0214")
-    assert "ln(L/l)" in pre["worst_case"] and "m = L − l" in post["worst_case"]
+    assert pre["worst_case"] == "2·e·κ²/s² · ln(L/l)" and post["worst_case"].endswith(" · (L − l)")
 
 
 def test_without_measurement_there_is_no_curve() -> None:

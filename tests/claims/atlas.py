@@ -12,9 +12,10 @@ from tests.claims.figures import Values, over_layers
 from tests.claims.sweeps import Sweep
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
+from theory.laws.asymptotics import plain
 from theory.laws.law import Law, closed_form
 from theory.quantities import quantity
-from theory.spectrum.derivation import worst_case
+from theory.spectrum.derivation import growth, spread
 from theory.spectrum.edge import edges
 from theory.stack import Profile, profile
 
@@ -44,10 +45,12 @@ class Entry:
 
 
 def _worst_case(configuration: Configuration) -> str:
-    """The class of the worst case over the typical one, where theory has it in closed form."""
-    if not configuration.tokenwise or not isinstance(closed_form(configuration.variant), Law):
+    """How the worst case over the typical one grows, where theory has it in closed form: Λ/mean ~ slope · m or slope · ln(L/l)."""
+    law = closed_form(configuration.variant)
+    found = growth(law, (spread,)) if configuration.tokenwise and isinstance(law, Law) else None
+    if found is None:
         return ""
-    return next((step.text for step in worst_case(configuration.variant) if step.title == "Worst case: class"), "")
+    return f"{plain(found.slope).replace('E·', 'e·')} · {'(L − l)' if found.linear else 'ln(L/l)'}"
 
 
 def _deep(configuration: Configuration) -> dict[str, Any]:
