@@ -12,7 +12,7 @@ from tests.claims.checks import follows_law
 from tests.claims.declaration import BUILDERS, SUPPORTED, Builder, Check, Claim, Profile
 from tests.claims.figures import across_layers
 from tests.claims.sweeps import Sweep, cells_of
-from tests.claims.texts import ISOTROPIC
+from tests.claims.texts import FLOAT32, ISOTROPIC
 from theory.laws.asymptotics import plain
 from theory.laws.derivation import values_of
 from theory.laws.law import Law, closed_form
@@ -51,7 +51,7 @@ def with_attention(name: str, profile: Profile) -> Sweep:
     """One variant's stack of attention and GELU, as deep as a feasible number of networks shows its mean."""
     blocks, width, most = (48, 256, 1.2) if profile.name == "full" else (12, 128, 0.5)
     blocks = min(blocks, TIED_DEPTH) if load(name).tied else blocks
-    sweep = Sweep(name, "attention,gelu", (blocks,), profile.seed, width, 16)
+    sweep = Sweep(name, "attention,gelu", (blocks,), profile.seed, width, 16, dtype="float32")
     found = profile_of(sweep.configuration(blocks), sweep.tokens)
     calm = [float(np.diagonal(block[0].entering).mean()) <= SATURATED for block in found.blocks]
     alike = [float(scatter.mean()) <= most for scatter in found.scatter[:-1]] if found.scatter else calm
@@ -124,6 +124,7 @@ def follows_its_law_with_attention(name: str, profile: Profile) -> Claim:
         expected=SUPPORTED,
         assumptions=(
             *ISOTROPIC,
+            FLOAT32,
             f"as deep as logits keep a standard deviation of at most {SATURATED:g} and the gradient's logarithm does not scatter too much",
         ),
         figures=(across_layers(title, "squared stream gradient", [sweep], "stream-gradient", file="gradient"),),

@@ -10,7 +10,7 @@ from tests.claims.declaration import REFUTED, SUPPORTED, Check, Claim, Profile, 
 from tests.claims.figures import across_layers
 from tests.claims.laws import step_law
 from tests.claims.sweeps import Sweep, cells_of
-from tests.claims.texts import ISOTROPIC, REVIEW, UNPUBLISHED, WANG
+from tests.claims.texts import FLOAT32, ISOTROPIC, REVIEW, UNPUBLISHED, WANG
 
 DEPTH, GRADIENT, LOGARITHM = 1000, "stream-gradient", "log-gradient"
 FLAT = Band(1 / 2, 2, "near flat: the squared gradient changes by less than a factor 2, so the norm by less than √2")
@@ -39,7 +39,7 @@ def deepnorm_thousand_layers(profile: Profile) -> Claim:
         cells=cells_of(deep, post),
         checks=_checks(deep, post),
         expected=SUPPORTED,
-        assumptions=(*ISOTROPIC, "one token, float32 (rounding is below 1e-5 of every reading)"),
+        assumptions=(*ISOTROPIC, "one token", FLOAT32),
         derived=("deepnorm", "gelu"),
         figures=(across_layers("Squared gradient across 1,000 blocks", "squared stream gradient", [deep, post], GRADIENT),),
         reported=(
