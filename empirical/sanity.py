@@ -29,13 +29,13 @@ def gate(cell: Cell, readings: Readings, zeros_allowed: bool = False) -> list[st
         zeros_allowed: underflow itself is what is measured; ratios of what has underflowed are then not looked at.
 
     Raises:
-        InvalidMeasurement: a reading is missing, not finite or zero; weights of another variance than intended; two layers
-            with the same weights, or with other weights where all share one block's.
+        InvalidMeasurement: a reading is missing, not finite, or zero where its law is not; weights of another variance than
+            intended; two layers with the same weights, or with other weights where all share one block's.
     """
     return [
         _complete(cell, readings),
         _finite(cell, readings, zeros_allowed),
-        _variances(cell, readings),
+        _variances(readings),
         _different(cell, readings),
     ]
 
@@ -53,6 +53,7 @@ def _complete(cell: Cell, readings: Readings) -> str:
 
 
 def _finite(cell: Cell, readings: Readings, zeros_allowed: bool) -> str:
+    gated = False
     for name, values in readings.values.items():
         if zeros_allowed and PROBES[name].is_ratio:
             continue
@@ -63,13 +64,26 @@ def _finite(cell: Cell, readings: Readings, zeros_allowed: bool) -> str:
             )
         if PROBES[name].may_vanish or zeros_allowed:
             continue
-        _, rows = np.nonzero(values == 0)
+        zeros = (values == 0).any(axis=0)
+        gated |= bool(zeros.any())
+        rows = np.nonzero(zeros & ~_zero_by_law(cell, name) if zeros.any() else zeros)[0]
         if len(rows):
             place = _place(cell, name, rows[-1])
             raise InvalidMeasurement(
                 f"{name} is exactly zero at {place} in {cell.dtype}: it underflows; use a wider dtype or fewer blocks"
             )
-    return "every reading is finite" + ("" if zeros_allowed else " and non-zero")
+    if zeros_allowed:
+        return "every reading is finite"
+    return "every reading is finite and non-zero" + (", but for zeros behind closed gates" if gated else "")
+
+
+def _zero_by_law(cell: Cell, name: str) -> np.ndarray:
+    """Rows that theory says are exactly 0, in blocks with a gate that starts closed; a law that merely underflows is none."""
+    configuration, rows = cell.configuration, QUANTITIES[name].labels(cell.configuration)
+    closed = [bool(row["layer"]) and configuration.has_closed_gate(row["layer"]) for row in rows]
+    if not any(closed):
+        return np.zeros(len(rows), dtype=bool)
+    return np.array(closed) & (QUANTITIES[name].predicted(configuration, infinite_width=True) == 0)
 
 
 def _place(cell: Cell, name: str, row: int) -> str:
@@ -77,14 +91,14 @@ def _place(cell: Cell, name: str, row: int) -> str:
     return f"layer {label['layer']}" + (f" ({label['matrix']})" if "matrix" in label else "")
 
 
-def _variances(cell: Cell, readings: Readings) -> str:
-    pooled: dict[tuple[int, str], list[WeightRecord]] = defaultdict(list)
+def _variances(readings: Readings) -> str:
+    pooled: dict[tuple[int, str], dict[tuple[float, ...], WeightRecord]] = defaultdict(dict)
     for batch in readings.weights:
-        for (layer, index, matrix), record in batch.items():
-            if layer == 1 or not cell.configuration.variant.tied:
-                pooled[index, matrix].append(record)
+        for (_, index, matrix), record in batch.items():
+            pooled[index, matrix][record.fingerprint] = record  # clones are one draw
     worst = 0.0
-    for (index, matrix), records in pooled.items():
+    for (index, matrix), distinct in pooled.items():
+        records = list(distinct.values())
         count = sum(record.count for record in records)
         measured = sum(record.mean_square * record.count for record in records) / count
         ratio = measured / records[0].intended

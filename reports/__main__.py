@@ -36,7 +36,9 @@ def _write() -> tuple[Results, Path]:
     from reports.results import read
 
     results = read(arguments.results)
+    from reports.atlas import atlas
     from reports.figures import draw
+    from reports.panels import draw_panels
     from reports.render import picture, render
     from reports.summaries import pages
     from reports.writing import write_all
@@ -46,6 +48,8 @@ def _write() -> tuple[Results, Path]:
     figures = {picture(claim, figure): figure for claim in results.claims for figure in claim.figures}
     figures |= {page.picture: page.figure for page in pages(results) if page.figure is not None}
     pictures = {folder / "figures" / name: draw(figure) for name, figure in figures.items()}
+    page = atlas(results)
+    pictures |= {folder / "figures" / panels.picture: draw_panels(panels) for panels in (page.panels if page else ())}
     write_all(pictures | {report: render(results).encode()})
     return results, report
 

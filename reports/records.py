@@ -167,6 +167,44 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class Classes:
+    """Asymptotic classes in words; ``kind`` is that of the gradient across layers."""
+
+    kind: str
+    in_depth: str
+    across_layers: str
+    forward: str
+
+
+@dataclass(frozen=True)
+class Deep:
+    """Predicted figures of a deep stack: squared gradient at the input over the output's, stream moment at the end, worst case.
+
+    None where a figure has no law or leaves the range of floats.
+    """
+
+    depth: int
+    gradient: Number = None
+    moment: Number = None
+    worst: Number = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One variant with one block of sublayers, as the atlas compares them."""
+
+    variant: str
+    equation: str
+    sublayers: str
+    depth: int
+    tokenwise: bool = True
+    classes: Classes | None = None
+    worst_case: str = ""
+    deep: Deep | None = None
+    series: tuple[Series, ...] = ()
+
+
+@dataclass(frozen=True)
 class Claim:
     """One claim with its law, its checks and its verdict."""
 
@@ -188,6 +226,7 @@ class Claim:
     reported: tuple[Reported, ...] = ()
     erratum: Erratum | None = None
     summary: Summary | None = None
+    atlas: tuple[Entry, ...] = ()
     sanity: Sanity | None = None
     command: str = ""
     seconds: Number = None

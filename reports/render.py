@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from reports import markdown, numbers, words
+from reports.atlas import atlas
 from reports.records import Check, Claim, Figure, Results, Step, slug
 from reports.summaries import pages
 
@@ -50,6 +51,7 @@ def render(results: Results) -> str:
         counts=words.counts(results),
         checks=sum(len(claim.checks) for claim in results.claims),
         pages=pages(results),
+        page_of_variants=atlas(results),
         errata=[claim for claim in results.claims if claim.erratum],
         derived=_derived(groups),
         versions=", ".join(f"{name} {version}" for name, version in results.run.versions.items()),

@@ -255,3 +255,12 @@ def test_the_allowance_is_the_square_of_the_first_order() -> None:
     assert found is not None
     steps = np.sqrt(found - 1 / 64)[1:-1]
     np.testing.assert_allclose(np.abs(np.diff(steps))[:-1], 0.75 / 64, rtol=0.05)
+
+
+def test_attention_without_residual_or_norm_has_no_excess_where_tokens_are_alike() -> None:
+    """Behind the first block the stream is all but 0 and every row reads the mean: W_O W_V of fresh Gaussian matrices.
+
+    E|Jᵀv|² of their product is exactly the product of their gains, at any width.
+    """
+    excess = _excess(_cell("no-residual", "attention", depth=6, width=128, tokens=16, gain=0.1))
+    assert np.abs(excess[1:]).max() / 128 < 0.02

@@ -236,7 +236,7 @@ def test_a_wrong_exponential_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, variant in registry().items() if isinstance(solve(variant), Law)])
-@pytest.mark.parametrize("branch", SUBLAYERS)
+@pytest.mark.parametrize("branch", ["linear", "relu", "gelu", "attention"])
 def test_every_derivation_ends_in_a_class_or_a_reason(name: str, branch: str) -> None:
     titles = [step.title for step in derivation(registry()[name], (sublayer(branch),))]
     assert titles[0] == "Equation" and titles[1] == "Model"

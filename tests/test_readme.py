@@ -22,20 +22,40 @@ from theory.commands import leave_in_one_line
 from theory.configuration import Configuration
 from theory.laws.law import derive
 from theory.quantities import quantity
+from theory.stack import profile
 from theory.variants import load
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 
 
-def example(folder: Path) -> Path:
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+def example(folder: Path, which: int = 0) -> Path:
+    code = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
     path = folder / "mine.py"
-    path.write_text(code, encoding="utf-8")
+    path.write_text(code[which], encoding="utf-8")
     return path
 
 
-def test_the_example_is_short(tmp_path: Path) -> None:
-    assert len(example(tmp_path).read_text(encoding="utf-8").strip().splitlines()) <= 12
+def test_the_examples_are_short(tmp_path: Path) -> None:
+    lengths = [len(example(tmp_path, which).read_text(encoding="utf-8").strip().splitlines()) for which in range(2)]
+    assert lengths[0] <= 12 and lengths[1] <= 30
+
+
+def test_the_second_example_is_post_ln_below_and_residual_above(tmp_path: Path) -> None:
+    """Token by token, where queries and keys have no part: all of Post-LN's q = 1, and r = e + the upper half's branches."""
+    cell = Configuration(load(str(example(tmp_path, 1))), ("relu",), depth=8, width=128, tokens=1)
+    assert [{name for name, _ in cell.variant.steps_at(cell.position(block, 0))} for block in (4, 5)] == [{"x", "r"}] * 2
+    stack = profile(cell, 1, infinite_width=True)
+    assert [float(layer["x", "x"][0, 0]) for layer in stack.forward] == pytest.approx([1.0] * 9)
+    assert [float(layer["r", "r"][0, 0]) for layer in stack.forward] == pytest.approx([1, 1, 1, 1, 1, 1.5, 2, 2.5, 3])
+
+
+def test_the_second_example_is_put_through_the_claims(tmp_path: Path) -> None:
+    (variant,), claims = chosen_claims([str(example(tmp_path, 1))], replace(PROFILES["quick"], sublayers=("relu",)))
+    assert {f"variant-{variant.name}{ending}" for ending in ("", "-attention", "-in-depth", "-comparison")} <= set(claims)
+    record = run(
+        claims[f"variant-{variant.name}"](replace(PROFILES["quick"], sublayers=("relu",))), Laboratory(device_named("cpu"), 1024)
+    )
+    assert record["passed"], record["checks"]
 
 
 def test_the_examples_law_is_the_one_derived_by_hand(tmp_path: Path) -> None:

@@ -13,10 +13,12 @@ import torch
 from empirical.draws import Draws
 from empirical.measurement import Cell, Readings, measure
 from empirical.sanity import InvalidMeasurement, gate
+from theory.algebra import Case, F, Stream, Variant, l
 from theory.configuration import Configuration
 from theory.variants import registry
 
 CPU = torch.device("cpu")
+X = Stream("x")
 CELL = Cell(Configuration(registry()["pre-ln"], ("attention", "relu"), 3, 32, 4))
 
 
@@ -83,6 +85,33 @@ def test_bad_readings_are_refused_in_one_line(fault: str) -> None:
     with pytest.raises(InvalidMeasurement) as caught:
         gate(CELL, build())
     assert hint in str(caught.value) and "\n" not in str(caught.value)
+
+
+GATED = Variant(
+    "gated", [Case(X + 0 * F(X), when=l <= 2), Case(X + F(X))], "a gate that starts closed in the first two blocks of three"
+)
+
+
+def test_zeros_behind_a_closed_gate_are_readings_and_others_are_not() -> None:
+    """Blocks 1 and 2 do nothing and their weights get no gradient; the third block's have to get one."""
+    cell = Cell(Configuration(GATED, ("relu",), 3, 32, 4))
+    readings = measure(cell, range(4), CPU)
+    expected = [[0, 0, 0, 0, 1, 1], [0, 0, 1]]
+    assert [(readings.values[name] > 0).all(axis=0).tolist() for name in ("parameter-gradient", "relative-step")] == expected
+    assert gate(cell, readings)[1] == "every reading is finite and non-zero, but for zeros behind closed gates"
+    readings.values["parameter-gradient"][1, 4] = 0.0
+    with pytest.raises(InvalidMeasurement, match=r"parameter-gradient is exactly zero at layer 3 \(relu.W1\)"):
+        gate(cell, readings)
+
+
+def test_an_underflow_in_a_gated_stack_is_no_law() -> None:
+    """ReZero's stream gradient is 1 at every layer."""
+    cell = Cell(Configuration(registry()["rezero"], ("relu",), 3, 32, 4))
+    readings = measure(cell, range(4), CPU)
+    assert len(gate(cell, readings)) == 4
+    readings.values["stream-gradient"][0, 1] = 0.0
+    with pytest.raises(InvalidMeasurement, match="stream-gradient is exactly zero at layer 1"):
+        gate(cell, readings)
 
 
 def test_a_missing_quantity_is_named() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from theory.algebra import Position, Variant
+from theory.algebra import Position, Scale, Variant, walk
 from theory.errors import InvalidInput
 from theory.initialisations import Place, initialisation
 from theory.sublayers import Matrix, SublayerMaps, Weights, sublayer
@@ -70,6 +70,15 @@ class Configuration:
     def last_position(self) -> Position:
         """The last sublayer's, where the read-out's coefficients are taken."""
         return self.position(self.depth, len(self.sublayers) - 1)
+
+    def has_closed_gate(self, layer: int) -> bool:
+        """Whether a coefficient in the updates of block ``layer`` is exactly 0."""
+        places = [self.position(layer, index) for index in range(len(self.sublayers))]
+        return any(
+            isinstance(node, Scale) and self.variant.coefficient(node.coefficient, place) == 0
+            for place in places
+            for node in walk(*(update for _, update in self.variant.steps_at(place)))
+        )
 
     @property
     def matrix_names(self) -> tuple[str, ...]:

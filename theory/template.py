@@ -12,7 +12,7 @@ TEMPLATE = '''\
 """{name}: x_l = x_{{l-1}} + F(LN(x_{{l-1}})), y = LN(x_L). Write your equation here, and where it comes from."""
 
 import sympy
-from theory.algebra import LN, RMS, F, L, Stream, Variant, l
+from theory.algebra import LN, RMS, Case, F, L, Stream, Variant, l
 
 x = Stream("x")  # the residual stream, as it enters the step; every variant has one called x
 c = sympy.Symbol("c", positive=True)  # a constant; its value stands below
@@ -21,10 +21,12 @@ VARIANT = Variant(
     name="{name}",
     # The stream after the step. F is the sublayer (--sublayers relu, attention,gelu ...), LN and RMS are the norms.
     #   Post-LN: LN(x + F(x))    DeepNorm: LN(c * x + F(x))    half of the branch: x + sympy.Rational(1, 2) * F(LN(x))
+    # Several streams: {{"x": LN(x + F(x)), "r": r + F(x)}}, r = Stream("r"). Norms inside F: F(x, query=RMS, key=RMS, middle=LN)
+    # By place, the first that holds: [Case(LN(x + F(x)), when=l <= L / 4), Case(x + F(LN(x)), sublayer="ffn"), Case(x + F(x))]
     update=x + c * F(LN(x)),
     # The output from the last x. Leave it out if x itself is the output.
     read_out=LN(x),
-    # Exact formulas in the depth L and the block's number l, such as (2 * L) ** sympy.Rational(1, 4) or 1 / sympy.sqrt(l).
+    # Exact formulas in the depth L and the block's number l, such as (2 * L) ** sympy.Rational(1, 4); 0 is a closed gate.
     constants={{c: sympy.Integer(1)}},
     # Factor on the standard deviation of the branch's weights at initialisation.
     gain=sympy.Integer(1),

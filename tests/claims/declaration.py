@@ -11,6 +11,7 @@ import numpy as np
 from empirical.measurement import Cell
 from empirical.statistics import Estimate, Statistic
 from empirical.verdicts import Band, Verdict, judge
+from tests.claims.atlas import Entry
 from tests.claims.summaries import Summary
 from theory.laws.steps import DerivationStep
 
@@ -116,6 +117,8 @@ class Claim:
     """Each from measured values (label of a cell → quantity → (members, rows)) to a figure's record."""
     summary: Summary | None = None
     """Its line on the page of a statement that several claims read."""
+    atlas: tuple[Entry, ...] = ()
+    """What it adds to the page that compares all variants."""
     reported: tuple[dict[str, str], ...] = ()
     erratum: dict[str, str] | None = None
     zeros_allowed: bool = False

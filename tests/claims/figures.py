@@ -77,7 +77,7 @@ def across_layers(
         "ylabel": ylabel,
         "xscale": scales[0],
         "yscale": scales[1],
-        "series": [series for sweep in sweeps for series in _over_layers(sweep, values, name, power, relative)]
+        "series": [series for sweep in sweeps for series in over_layers(sweep, values, name, power, relative)]
         + _statements(lines),
     }
 
@@ -140,7 +140,8 @@ def _over_depth(sweep: Sweep, values: Values, name: str, row: int, power: float)
     return series
 
 
-def _over_layers(sweep: Sweep, values: Values, name: str, power: float, relative: bool) -> list[dict[str, Any]]:
+def over_layers(sweep: Sweep, values: Values, name: str, power: float = 1.0, relative: bool = False) -> list[dict[str, Any]]:
+    """Law and measurement of a quantity at every layer of the sweep's deepest network."""
     first = quantity(name).first_layer
     readings = values[sweep.deepest][name]
     layers = list(range(first, first + readings.shape[1]))

@@ -25,10 +25,8 @@ from theory.spectrum.derivation import worst_case
 from theory.sublayers import sublayer
 from theory.variants import load
 
-GRADIENT, DEPTH = "stream-gradient", generic.DEPTH
+GRADIENT = "stream-gradient"
 BESIDE = ("post-ln", "pre-ln", "deepnorm")
-ATTENTION = 0.15
-"""15 % with attention: more scatter between networks than token by token."""
 FLAT = Band(1 / 2, 2, "flat: the squared gradient changes by less than a factor 2, so the norm by less than √2")
 
 
@@ -42,7 +40,7 @@ def claims_of(name: str, options: str = "") -> dict[str, Builder]:
     Raises:
         InvalidInput: theory can predict nothing of it.
     """
-    parts = {"": _follows_law, "-attention": _attention, "-in-depth": _in_depth, "-across-layers": _across_layers}
+    parts = generic.PARTS | {"": _follows_law, "-in-depth": _in_depth, "-across-layers": _across_layers}
     parts |= {"-worst-case": _worst_case} if _has_worst_case(name) else {}
     parts |= {"-comparison": _comparison}
     return {f"variant-{name}{ending}": _builder(part, f"variant-{name}{ending}", name, options) for ending, part in parts.items()}
@@ -73,24 +71,7 @@ def _claim(name: str, title: str, reading: str, sweeps: list[Sweep], checks: lis
 def _follows_law(name: str, profile: Profile) -> Claim:
     """The generic claim; it says so where theory has no law for the worst case."""
     steps = () if _has_worst_case(name) else tuple(worst_case(load(name)))
-    return replace(generic.build(name)(profile), steps=steps)
-
-
-def _attention(name: str, profile: Profile) -> Claim:
-    depth = DEPTH if profile.name == "full" else DEPTH // 2
-    sweep = Sweep(name, "attention,gelu", (depth,), profile.seed, 128, 16, engine="dense")
-    title = "a block of attention and FFN follows the law derived from the expression"
-    claim = _claim(
-        name,
-        title,
-        f"Every layer of a stack of {depth} blocks of attention and GELU FFN, width {sweep.width}, {sweep.tokens} tokens, "
-        "bidirectional, gradients independent across tokens.",
-        [sweep],
-        [follows_law(sweep, of, resolution=ATTENTION) for of in generic.QUANTITIES],
-        "The numeric recursion over the expression, with attention's maps of second moments between all pairs of tokens.",
-    )
-    figure = across_layers(claim.title, "squared stream gradient", [sweep], GRADIENT, file="gradient")
-    return replace(claim, figures=(figure,))
+    return replace(generic.follows_its_law(name, profile), steps=steps)
 
 
 def _in_depth(name: str, profile: Profile) -> Claim:
@@ -109,14 +90,14 @@ def _in_depth(name: str, profile: Profile) -> Claim:
 
 
 def _across_layers(name: str, profile: Profile) -> Claim:
-    sweeps = [Sweep(name, sublayers, (DEPTH,), profile.seed) for sublayers in profile.sublayers]
-    checks = []
+    sweeps = [generic.tokenwise(name, sublayers, profile) for sublayers in profile.sublayers]
+    depth, checks = generic.depth(name, profile), []
     for sweep in sweeps:
-        what = f"squared gradient, layer 0 over layer {DEPTH}, {sweep.name}"
-        checks += _flat(what, log_ratio(sweep.deepest, GRADIENT, 0, DEPTH), sweep.names, sweep)
+        what = f"squared gradient, layer 0 over layer {depth}, {sweep.name}"
+        checks += _flat(what, log_ratio(sweep.deepest, GRADIENT, 0, depth), sweep.names, sweep)
         checks.append(follows_law(sweep, GRADIENT, resolution=generic.RESOLUTION))
     title = "the gradient is the same at all layers of one network"
-    reading = f"Squared stream gradient at the first layer over the one at the last, {DEPTH} blocks."
+    reading = f"Squared stream gradient at the first layer over the one at the last, {depth} blocks."
     return _claim(name, title, reading, sweeps, checks, _classes(name, profile, "layer"))
 
 
@@ -174,7 +155,8 @@ def _worst_case(name: str, profile: Profile) -> Claim:
 def _comparison(name: str, profile: Profile) -> Claim:
     """The variant beside the field's three: each follows its own law, and the variant's networks no other's."""
     sublayers = profile.sublayers[-1]
-    mine, *others = [Sweep(n, sublayers, (DEPTH,), profile.seed) for n in dict.fromkeys((name, *BESIDE))]
+    mine = generic.tokenwise(name, sublayers, profile)
+    others = [replace(mine, variant=other) for other in BESIDE if other != name]
     own = follows_law(mine, GRADIENT, resolution=generic.RESOLUTION)
     checks = [replace(own, of="statement"), *(follows_law(other, GRADIENT, resolution=generic.RESOLUTION) for other in others)]
     for other in others:
@@ -183,7 +165,7 @@ def _comparison(name: str, profile: Profile) -> Claim:
     claim = _claim(
         name,
         f"its own law holds, beside those of {names}",
-        f"Squared stream gradient at every layer of {DEPTH} blocks, {sublayers}; the networks of {name} are also held against the laws of "
+        f"Squared stream gradient at every layer of {mine.depths[-1]} blocks, {sublayers}; the networks of {name} are also held against the laws of "
         "those others that differ by more than both bands.",
         [mine, *others],
         checks,
@@ -194,9 +176,10 @@ def _comparison(name: str, profile: Profile) -> Claim:
 
 
 def _told_apart(mine: Sweep, other: Sweep) -> list[Check]:
-    laws = [sweep.predicted(GRADIENT, DEPTH) for sweep in (mine, other)]
-    bands = [law_band(sweep, DEPTH, generic.RESOLUTION) for sweep in (mine, other)]
+    (depth,) = mine.depths
+    laws = [sweep.predicted(GRADIENT, depth) for sweep in (mine, other)]
+    bands = [law_band(sweep, depth, generic.RESOLUTION) for sweep in (mine, other)]
     if np.abs(np.log(laws[0] / laws[1])).max() <= 1.5 * np.log(bands[0].high * bands[1].high):
         return []
-    what = f"networks of {mine.name} over the law of {other.variant}, every layer of L={DEPTH}"
+    what = f"networks of {mine.name} over the law of {other.variant}, every layer of L={depth}"
     return [Check(what, log_relative(mine.deepest, GRADIENT, laws[1]), mine.names, bands[1], "law", REFUTED, logarithm=True)]

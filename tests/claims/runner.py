@@ -78,6 +78,7 @@ def run(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
         found["sanity"] = {"passed": False, "checks": [str(fault)]}
     if claim.summary is not None:
         found.setdefault("summary", claim.summary.record({}))
+    found.setdefault("atlas", [entry.record({}) for entry in claim.atlas])
     return _statement(claim) | found | {"seconds": round(time.monotonic() - started, 2)}
 
 
@@ -99,6 +100,7 @@ def _measure(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
         "figures": figures,
         "table": _table(figures),
         "summary": None if claim.summary is None else claim.summary.record(values),
+        "atlas": [entry.record(values) for entry in claim.atlas],
         "sanity": {"passed": True, "checks": list(_gates(claim, laboratory))},
         "error": None,
     }

@@ -114,7 +114,8 @@ def backward(
         response = response * p.direct_share - 1 + through / np.diagonal(incoming)
     else:
         incoming = incoming - shared * mean_of_two(fluctuations.degree * p.alpha**2 * tied) * apart / width
-        aligned = kept_alignment(p, alignment, fluctuations) * own + p.alpha**2 * tied * rest
+        straying = p.alpha**2 * tied - alignment * np.diagonal(p.branch) / np.diagonal(p.stream)
+        aligned = kept_alignment(p, alignment, fluctuations) * own + straying * rest
         response = response * (p.direct_share + fluctuations.degree * p.branch_share)
     below = Memory(aligned / np.diagonal(incoming), response, scatter)
     if isinstance(p.of.start, Norm):

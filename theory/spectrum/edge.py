@@ -82,23 +82,20 @@ def edges(profile: Profile) -> Edges:
     variances = np.array([sum(singular_variance(configuration, step) for step in block) for block in profile.blocks])
     above = np.append(np.cumsum(variances[::-1])[::-1], 0.0)
     mean = np.array([mean_square(moments) for moments in profile.backward])
-    if not above.any():  # branches that a gate of 0 turns off: multiples of the identity
-        nothing = np.zeros(len(above))
-        return Edges(mean, ratio=nothing + 1, scale=nothing, inverse_place=nothing, variance=above)
-    low, high = np.log(_broad_minimum(above[:-1].max()) / _MARGIN), np.log(_broad_minimum(variances.min()) * _MARGIN)
+    ratio, scale, inverse_place = np.ones_like(above), np.zeros_like(above), np.zeros_like(above)
+    spread = above > 0  # at the output, and below steps that are all the identity, every singular value is 1
+    if not spread.any():
+        return Edges(mean, ratio, scale, inverse_place, above)
+    low, high = (np.log(_broad_minimum(v) * by) for v, by in ((above[0], 1 / _MARGIN), (variances[variances > 0].min(), _MARGIN)))
     log_psi = np.arange(low, high, _SPACING)
     steps = _laws(profile).log_transforms(np.exp(log_psi))
     blocks = steps.reshape(len(profile.blocks), -1, len(log_psi)).sum(axis=1)
-    place, value, second = _minima(np.log1p(np.exp(-log_psi)) - np.cumsum(blocks[::-1], axis=0)[::-1])
+    rows = np.log1p(np.exp(-log_psi)) - np.cumsum(blocks[::-1], axis=0)[::-1]
+    place, value, second = _minima(rows[spread[:-1]])
     psi = np.exp(low + _SPACING * place)
-    curvature = second / (_SPACING * psi) ** 2
-    return Edges(
-        mean=mean,
-        ratio=np.append(np.exp(value), 1.0),
-        scale=np.append(np.cbrt(curvature / 2), 0.0),
-        inverse_place=np.append(1 / psi, 0.0),
-        variance=above,
-    )
+    ratio[spread], inverse_place[spread] = np.exp(value), 1 / psi
+    scale[spread] = np.cbrt(second / (_SPACING * psi) ** 2 / 2)
+    return Edges(mean, ratio, scale, inverse_place, above)
 
 
 def _broad_minimum(variance: float) -> float:

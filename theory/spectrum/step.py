@@ -22,6 +22,7 @@ from theory.sublayers.base import Factor
 
 Array = np.ndarray
 _ITERATIONS, _ACCURACY = 60, 1e-13
+_LONGEST = 3.0  # step in log t: a table of slopes has a kink, from which a full step may leave the range of floats
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ class StepLaws:
             ArithmeticError: Newton's iteration did not reach its accuracy.
         """
         total = self.direct + self.branch
-        found = np.empty((len(total), len(psi)))
+        found = np.zeros((len(total), len(psi)))  # log S of a step without a branch
         for factor in dict.fromkeys(self.factors):  # steps of one kind are solved together
-            own = np.array([other is factor for other in self.factors])
+            own = np.array([other is factor for other in self.factors]) & (self.branch > 0)
             found[own] = _solve((self.direct / total)[own, None], (self.branch / total)[own, None], factor, psi)
         return found
 
@@ -64,5 +65,5 @@ def _solve(direct: Array, branch: Array, factor: Factor, psi: Array) -> Array:
         if np.abs(miss).max() < _ACCURACY:
             return np.log(w) - target - np.log1p(psi)
         rise = (t + direct * w / root * (1 + t * slope)) / reached
-        t = t * np.exp(-miss / rise)
+        t = t * np.exp(np.clip(-miss / rise, -_LONGEST, _LONGEST))
     raise ArithmeticError(f"the S-transform of a step was found only to {np.abs(miss).max():.1e}")
