@@ -7,7 +7,7 @@ import numpy as np
 from empirical.estimands import growth_of_logarithm_along, log_ratio, slope_on
 from empirical.statistics import Means
 from empirical.verdicts import Band, Verdict
-from tests.claims.checks import follows_law
+from tests.claims.checks import VARIANT, follows_law
 from tests.claims.declaration import REFUTED, SUPPORTED, Check, Claim, Profile, Whose, claim
 from tests.claims.figures import across_layers
 from tests.claims.laws import relative_gradient_law
@@ -58,7 +58,7 @@ def pre_ln_power_law(profile: Profile) -> Claim:
         checks=(
             *(exponent(sweep, 1.0, "statement", "ζ = 1") for sweep in sweeps[:2]),
             exponent(sweeps[2], zeta("tanh"), "law", "ζ = κ²/s²"),
-            *(follows_law(sweep, GRADIENT) for sweep in sweeps),
+            *(follows_law(sweep, GRADIENT, resolution=VARIANT) for sweep in sweeps),
         ),
         expected=SUPPORTED,
         assumptions=ISOTROPIC,

@@ -6,7 +6,7 @@ import numpy as np
 
 from empirical.estimands import local_exponents, slope_on
 from empirical.verdicts import Band, Verdict
-from tests.claims.checks import follows_law, law_band, ratio_of_rows
+from tests.claims.checks import VARIANT, follows_law, law_band, ratio_of_rows
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, Whose, claim
 from tests.claims.figures import across_layers, against_depth
 from tests.claims.sweeps import Sweep, cells_of
@@ -53,7 +53,7 @@ def keel_thousand_layers(profile: Profile) -> Claim:
                 REFUTED,
                 logarithm=True,
             ),
-            follows_law(deep, GRADIENT),
+            follows_law(deep, GRADIENT, resolution=VARIANT),
         ),
         expected=BY_CONDITION,
         assumptions=(*ISOTROPIC, "KEEL: d = 64, one token"),
@@ -106,7 +106,7 @@ def keel_weights_gradient(profile: Profile) -> Claim:
             exponent(keel, kept, "statement", REFUTED),
             exponent(keel, falls, "law", SUPPORTED),
             exponent(post, kept, "law", SUPPORTED),
-            follows_law(keel, PARAMETER),
+            follows_law(keel, PARAMETER, resolution=VARIANT),
         ),
         expected=REFUTED,
         assumptions=ISOTROPIC,

@@ -6,7 +6,7 @@ import numpy as np
 
 from empirical.estimands import log_ratio, log_reading, minus
 from empirical.verdicts import Verdict
-from tests.claims.checks import follows_law, law_band, upper
+from tests.claims.checks import VARIANT, follows_law, law_band, upper
 from tests.claims.declaration import REFUTED, SUPPORTED, Check, Claim, Profile, Whose, claim
 from tests.claims.figures import against_depth
 from tests.claims.sweeps import Sweep, cells_of
@@ -66,7 +66,7 @@ def skipinit_order_one(profile: Profile) -> Claim:
             *_bounded(gated, SUPPORTED, "statement"),
             *_bounded(bare, REFUTED, "law"),
             *limits(gated),
-            follows_law(gated, GRADIENT),
+            follows_law(gated, GRADIENT, resolution=VARIANT),
         ),
         expected=SUPPORTED,
         assumptions=ISOTROPIC,

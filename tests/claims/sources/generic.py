@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.claims.checks import follows_law
+from tests.claims.checks import VARIANT, follows_law
 from tests.claims.declaration import BUILDERS, SUPPORTED, Claim, Profile
 from tests.claims.figures import across_layers
 from tests.claims.sweeps import Sweep, cells_of
@@ -17,8 +17,7 @@ from theory.variants import load, registry
 
 DEPTH = 24
 QUANTITIES = ("stream-gradient", "stream-moment")
-RESOLUTION = 0.1
-"""10 % for every variant: stacks without residual scatter too much between networks for less."""
+RESOLUTION = VARIANT
 
 
 def law_of(name: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from empirical.estimands import log_over_cell, log_ratio_of_sums, log_relative
 from empirical.verdicts import Verdict
-from tests.claims.checks import follows_law, law_band, lower
+from tests.claims.checks import VARIANT, follows_law, law_band, lower
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers
 from tests.claims.sweeps import Sweep, cells_of
@@ -113,7 +113,7 @@ def peri_ln_gradient_order(profile: Profile) -> Claim:
             larger(large["post-ln"], large["pre-ln"], SUPPORTED),
             larger(large["pre-ln"], large["peri-ln"], SUPPORTED),
             larger(small["pre-ln"], small["peri-ln"], REFUTED),
-            *(follows_law(sweep, "output-matrix-gradient") for sweep in every),
+            *(follows_law(sweep, "output-matrix-gradient", resolution=VARIANT) for sweep in every),
         ),
         expected=BY_CONDITION,
         assumptions=ISOTROPIC,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from empirical.estimands import log_ratio_over_cell
 from empirical.verdicts import Band, Verdict
-from tests.claims.checks import follows_law, ratio_of_rows, upper
+from tests.claims.checks import VARIANT, follows_law, ratio_of_rows, upper
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers
 from tests.claims.laws import collapsed_gradient_law
@@ -60,8 +60,8 @@ def diminished_gradients(profile: Profile) -> Claim:
             ratio_of_rows(
                 post, "norm of the stream's gradient, L/2 over L", GRADIENT, (middle, last), _HALF, "statement", SUPPORTED, 0.5
             ),
-            follows_law(tokenwise["pre-ln"], PARAMETER),
-            follows_law(tokenwise["post-ln"], PARAMETER),
+            follows_law(tokenwise["pre-ln"], PARAMETER, resolution=VARIANT),
+            follows_law(tokenwise["post-ln"], PARAMETER, resolution=VARIANT),
         ),
         expected=BY_CONDITION,
         assumptions=ROUNDED,
@@ -119,7 +119,7 @@ def mix_ln_evens_gradients(profile: Profile) -> Claim:
             evenness(mixes[0], tokenwise["pre-ln"], even, SUPPORTED),
             evenness(mixes[0], tokenwise["post-ln"], even, REFUTED),
             evenness(mixes[1], attention["post-ln"], even, REFUTED),
-            follows_law(mixes[0], PARAMETER),
+            follows_law(mixes[0], PARAMETER, resolution=VARIANT),
         ),
         expected=BY_CONDITION,
         assumptions=ROUNDED,

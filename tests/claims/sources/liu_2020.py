@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from empirical.estimands import log_over_cell
-from tests.claims.checks import follows_law, law_band
+from tests.claims.checks import VARIANT, follows_law, law_band
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import against_depth
 from tests.claims.sources.sensitivity import SENSITIVITY, linear_increments, logarithmic_increments
@@ -46,7 +46,7 @@ def admin_output_change(profile: Profile) -> Claim:
         checks=(
             linear_increments(post),
             logarithmic_increments(admin),
-            follows_law(admin, SENSITIVITY, rows=_ALL_BUT_OUTPUT),
+            follows_law(admin, SENSITIVITY, rows=_ALL_BUT_OUTPUT, resolution=VARIANT),
             same_as_pre_ln(admin, pre, SENSITIVITY, _ALL_BUT_OUTPUT),
             same_as_pre_ln(admin, pre, PARAMETER),
         ),

@@ -6,7 +6,7 @@ import numpy as np
 
 from empirical.estimands import slope_on
 from empirical.verdicts import Band
-from tests.claims.checks import follows_law, lower, ratio_of_rows
+from tests.claims.checks import VARIANT, follows_law, lower, ratio_of_rows
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers
 from tests.claims.laws import gradient_law
@@ -55,7 +55,7 @@ def pre_ln_early_layers(profile: Profile) -> Claim:
                 ),
                 "law",
             ),
-            follows_law(tokenwise, PARAMETER),
+            follows_law(tokenwise, PARAMETER, resolution=VARIANT),
         ),
         expected=SUPPORTED,
         assumptions=ROUNDED,

@@ -6,7 +6,7 @@ import numpy as np
 
 from empirical.estimands import growth_of_logarithm, log_increments, log_over_cell, log_ratio_over_cell
 from empirical.verdicts import Band, Verdict
-from tests.claims.checks import follows_law, lower
+from tests.claims.checks import VARIANT, follows_law, lower
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, Whose, claim
 from tests.claims.figures import across_layers, against_depth
 from tests.claims.laws import stream_law
@@ -66,7 +66,7 @@ def curse_of_depth_variance(profile: Profile) -> Claim:
             *(power_of_depth(sweep, 1, "Θ(L)", "statement", SUPPORTED) for sweep in (relu, gelu)),
             *(exponential(sweep) for sweep in (relu, gelu)),
             power_of_depth(relu, 2, "the recursion as quoted, l²/4", "statement", REFUTED),
-            *(follows_law(sweep, MOMENT) for sweep in (relu, gelu)),
+            *(follows_law(sweep, MOMENT, resolution=VARIANT) for sweep in (relu, gelu)),
         ),
         expected=BY_CONDITION,
         assumptions=ISOTROPIC,
@@ -120,8 +120,8 @@ def layernorm_scaling_variance(profile: Profile) -> Claim:
                 logarithm=True,
             ),
             power_of_depth(scaled, 0, "a logarithm", "law", SUPPORTED),
-            follows_law(scaled, MOMENT),
-            follows_law(scaled, "stream-gradient"),
+            follows_law(scaled, MOMENT, resolution=VARIANT),
+            follows_law(scaled, "stream-gradient", resolution=VARIANT),
         ),
         expected=REFUTED,
         assumptions=ISOTROPIC,
@@ -169,8 +169,8 @@ def layernorm_scaling_contribution(profile: Profile) -> Claim:
                 REFUTED,
                 logarithm=True,
             ),
-            follows_law(scaled, STEP),
-            follows_law(scaled, PARAMETER),
+            follows_law(scaled, STEP, resolution=VARIANT),
+            follows_law(scaled, PARAMETER, resolution=VARIANT),
         ),
         expected=REFUTED,
         assumptions=ISOTROPIC,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from empirical.estimands import log_over_cell
 from empirical.verdicts import Band
-from tests.claims.checks import follows_law, lower, ratio_of_rows, upper
+from tests.claims.checks import VARIANT, follows_law, lower, ratio_of_rows, upper
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers
 from tests.claims.laws import collapsed_gradient_law
@@ -49,7 +49,7 @@ def norm_as_source_of_vanishing(profile: Profile) -> Claim:
                 "law",
                 logarithm=True,
             ),
-            follows_law(tokenwise, GRADIENT),
+            follows_law(tokenwise, GRADIENT, resolution=VARIANT),
             follows_law(attention, GRADIENT, resolution=ATTENTION),
         ),
         expected=BY_CONDITION,

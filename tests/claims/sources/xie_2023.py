@@ -8,7 +8,7 @@ import numpy as np
 
 from empirical.estimands import local_exponents, log_ratio, log_relative, slope_on
 from empirical.verdicts import Band, Verdict
-from tests.claims.checks import follows_law, law_band, lower
+from tests.claims.checks import VARIANT, follows_law, law_band, lower
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers
 from tests.claims.sweeps import Sweep, cells_of, short_transformer
@@ -65,7 +65,7 @@ def residual_gradient_bound(profile: Profile) -> Claim:
             "ReLU. Its share of W₂'s square falls as 1/L; the rest is the first stream's, which does not vanish either.",
         },
         cells=cells_of(tokenwise, attention),
-        checks=(bounded_below(tokenwise), bounded_below(attention), follows_law(tokenwise, PARAMETER)),
+        checks=(bounded_below(tokenwise), bounded_below(attention), follows_law(tokenwise, PARAMETER, resolution=VARIANT)),
         expected=SUPPORTED,
         assumptions=ROUNDED,
         derived=("residual", "relu"),
@@ -134,7 +134,7 @@ def residual_printed_gradient(profile: Profile) -> Claim:
             ),
             _fall(tokenwise),
             _fall(attention),
-            follows_law(tokenwise, PARAMETER),
+            follows_law(tokenwise, PARAMETER, resolution=VARIANT),
         ),
         expected=REFUTED,
         assumptions=ROUNDED,
@@ -221,7 +221,7 @@ def residual_output_change(profile: Profile) -> Claim:
             exponent(-2, "as printed, a standard deviation 1/k: exponent −2 of the square; the rest is resolution", REFUTED),
             size(plateau, "as a variance", SUPPORTED),
             size(plateau**2, "as printed, a standard deviation", REFUTED),
-            *(follows_law(sweep, CHANGE) for sweep in (pre, dual)),
+            *(follows_law(sweep, CHANGE, resolution=VARIANT) for sweep in (pre, dual)),
         ),
         expected=BY_CONDITION,
         assumptions=ROUNDED[:2],
