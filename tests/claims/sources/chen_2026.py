@@ -15,6 +15,11 @@ from tests.claims.texts import ISOTROPIC, SECOND_HAND
 CHEN = "Chen & Wei, Post-LayerNorm Is Back, arXiv 2601.19895 (2026)"
 GRADIENT, PARAMETER, DEEP = "stream-gradient", "output-matrix-gradient", 1000
 
+_ENDS = (
+    ("stream's gradient, layer 0 over layer L", GRADIENT, (0, DEEP)),
+    ("gradient of W₂, block 1 over block L", PARAMETER, (0, -1)),
+)
+
 
 @claim
 def keel_thousand_layers(profile: Profile) -> Claim:
@@ -40,18 +45,9 @@ def keel_thousand_layers(profile: Profile) -> Claim:
         },
         cells=cells_of(deep, post),
         checks=(
-            ratio_of_rows(
-                deep,
-                "norm of the stream's gradient, layer 0 over layer L",
-                GRADIENT,
-                (0, DEEP),
-                flat,
-                "statement",
-                SUPPORTED,
-                0.5,
-            ),
-            ratio_of_rows(
-                deep, "norm of W₂'s gradient, block 1 over block L", PARAMETER, (0, -1), flat, "statement", SUPPORTED, 0.5
+            *(
+                ratio_of_rows(deep, f"norm of the {what}", name, rows, flat, "statement", SUPPORTED, 0.5)
+                for what, name, rows in _ENDS
             ),
             Check(
                 f"factor on the square per block, downwards, all layers of L={post.depths[-1]}, {post.name}",

@@ -20,7 +20,7 @@ def same_as_pre_ln(admin: Sweep, pre: Sweep, name: str, rows: slice = slice(None
         f"{name}, Admin over Pre-LN, every row of L={admin.depths[-1]}",
         log_over_cell(admin.deepest, pre.deepest, name, rows),
         (admin.deepest, pre.deepest),
-        law_band(pre, pre.depths[-1]),
+        law_band(pre, pre.depths[-1], VARIANT),
         "law",
         logarithm=True,
     )

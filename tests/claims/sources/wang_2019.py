@@ -6,7 +6,7 @@ import numpy as np
 
 from empirical.estimands import excess_exponent, log_ratio, slope_on
 from empirical.verdicts import Band, Verdict
-from tests.claims.checks import VARIANT, follows_law
+from tests.claims.checks import VARIANT, follows_law, lower
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers
 from tests.claims.laws import relative_gradient_law
@@ -17,26 +17,41 @@ WANG_2019 = "Wang et al., Learning Deep Transformer Models for Machine Translati
 GRADIENT = "stream-gradient"
 
 
+def exponential(sweep: Sweep, expected: Verdict) -> Check:
+    """Whether the square differs between the ends."""
+    depth = sweep.depths[-1]
+    return Check(
+        f"squared gradient at layer 0 over layer L={depth}, {sweep.name}",
+        log_ratio(sweep.deepest, GRADIENT, 0, depth),
+        (sweep.deepest,),
+        lower(2.0, "vanishing or exploding: a factor 2 from end to end at least (both stacks' laws are 1 or above)"),
+        "statement",
+        expected,
+        logarithm=True,
+    )
+
+
+def rate_of(sweep: Sweep, chi: float) -> Check:
+    """The product's factor."""
+    depth = sweep.depths[-1]
+    return Check(
+        f"factor on the square per block, downwards, all layers of L={depth}, {sweep.name}",
+        slope_on(sweep.deepest, GRADIENT, -np.arange(depth + 1.0)),
+        (sweep.deepest,),
+        Band(chi / 1.01, chi * 1.01, f"χ = {chi:.4f} within 1 %: V/d a block is below 0.4 %; the rest is resolution"),
+        "law",
+        predicted=chi,
+        logarithm=True,
+    )
+
+
 @claim
 def product_against_sum(profile: Profile) -> Claim:
     """By condition: the sum is exact; the product need not vanish or explode."""
     steep = Sweep("post-ln", "tanh", profile.depths, profile.seed, gain=4.0)
     flat, pre = (Sweep(variant, "relu", profile.depths, profile.seed) for variant in ("post-ln", "pre-ln"))
     depth = flat.depths[-1]
-    factor = Band(2.0, np.inf, "vanishing or exploding: a factor 2 from end to end at least (its inverse for a falling one)")
     fitted = pre.labels[:-1]
-
-    def exponential(sweep: Sweep, expected: Verdict) -> Check:
-        return Check(
-            f"squared gradient at layer 0 over layer L={depth}, {sweep.name}",
-            log_ratio(sweep.deepest, GRADIENT, 0, depth),
-            (sweep.deepest,),
-            factor,
-            "statement",
-            expected,
-            logarithm=True,
-        )
-
     rate = float(steep.predicted(GRADIENT, depth, infinite_width=True)[0]) ** (1 / depth)
     return Claim(
         id="product-against-sum",
@@ -63,18 +78,8 @@ def product_against_sum(profile: Profile) -> Claim:
                 Band(0.9, 1.1, "a sum of equal independent terms: exponent 1; finite width adds 0.02; the rest is resolution"),
                 "statement",
             ),
-            *(
-                Check(
-                    f"factor on the square per block, downwards, all layers of L={depth}, {sweep.name}",
-                    slope_on(sweep.deepest, GRADIENT, -np.arange(depth + 1.0)),
-                    (sweep.deepest,),
-                    Band(chi / 1.01, chi * 1.01, f"χ = {chi:.4f} within 1 %: V/d a block is below 0.4 %; the rest is resolution"),
-                    "law",
-                    predicted=chi,
-                    logarithm=True,
-                )
-                for sweep, chi in ((steep, rate), (flat, 1.0))
-            ),
+            rate_of(steep, rate),
+            rate_of(flat, 1.0),
             follows_law(pre, GRADIENT, resolution=VARIANT),
         ),
         expected=BY_CONDITION,

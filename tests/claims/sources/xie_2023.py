@@ -159,39 +159,43 @@ def residual_printed_gradient(profile: Profile) -> Claim:
     )
 
 
+def _falls(pre: Sweep, value: float, reason: str, expected: Verdict) -> Check:
+    """Exponent of the output's squared change in the block's index, upper half of the stack."""
+    depth = pre.depths[-1]
+    upper_half = slice(depth // 2 - 1, depth)
+    return Check(
+        f"exponent of the output's squared change per block, upper half of the stack, {pre.name}",
+        slope_on(pre.deepest, CHANGE, np.log(np.arange(1.0, depth + 1))[upper_half], upper_half),
+        pre.names,
+        Band(value - 0.1, value + 0.1, f"{reason}; the rest is resolution"),
+        "statement",
+        expected,
+    )
+
+
+def _size(post: Sweep, value: float, reason: str, expected: Verdict) -> Check:
+    """The output's squared change over a constant, every block."""
+    depth = post.depths[-1]
+    room = law_band(post, depth)
+    return Check(
+        f"output's squared change per block over {value:.3f}, every block of L={depth}, {post.name}",
+        log_relative(post.deepest, CHANGE, np.full(depth, value)),
+        post.names,
+        Band(room.low, room.high, f"{reason}; {room.reason}"),
+        "statement",
+        expected,
+        logarithm=True,
+    )
+
+
 @claim
 def residual_output_change(profile: Profile) -> Claim:
     """By condition: as variances the accounts' formulas hold; as the standard deviations that they are printed as they do not."""
     post, pre, dual = (
         Sweep(variant, "relu", (64,), profile.seed, extra=(CHANGE,)) for variant in ("post-ln", "pre-ln", "residual")
     )
-    depth, upper_half = 64, slice(31, 64)
-    blocks = np.log(np.arange(1.0, depth + 1))[upper_half]
+    depth = 64
     plateau = 2 - 2 / sqrt(1.5)
-    room = law_band(post, depth)
-    what = "exponent of the output's squared change per block, upper half of the stack"
-
-    def exponent(value: float, reason: str, expected: Verdict) -> Check:
-        return Check(
-            f"{what}, {pre.name}",
-            slope_on(pre.deepest, CHANGE, blocks, upper_half),
-            pre.names,
-            Band(value - 0.1, value + 0.1, reason),
-            "statement",
-            expected,
-        )
-
-    def size(value: float, reason: str, expected: Verdict) -> Check:
-        return Check(
-            f"output's squared change per block over {value:.3f}, every block of L={depth}, {post.name}",
-            log_relative(post.deepest, CHANGE, np.full(depth, value)),
-            post.names,
-            Band(room.low, room.high, f"{reason}; {room.reason}"),
-            "statement",
-            expected,
-            logarithm=True,
-        )
-
     return Claim(
         id="residual-output-change",
         group="variants",
@@ -217,10 +221,10 @@ def residual_output_change(profile: Profile) -> Claim:
                 "statement",
                 logarithm=True,
             ),
-            exponent(-1, "as a variance: 1/k; q_k = 1 + k/2 makes it −0.96 here; the rest is resolution", SUPPORTED),
-            exponent(-2, "as printed, a standard deviation 1/k: exponent −2 of the square; the rest is resolution", REFUTED),
-            size(plateau, "as a variance", SUPPORTED),
-            size(plateau**2, "as printed, a standard deviation", REFUTED),
+            _falls(pre, -1, "as a variance: 1/k; q_k = 1 + k/2 makes it −0.96 here", SUPPORTED),
+            _falls(pre, -2, "as printed, a standard deviation 1/k: exponent −2 of the square", REFUTED),
+            _size(post, plateau, "as a variance", SUPPORTED),
+            _size(post, plateau**2, "as printed, a standard deviation", REFUTED),
             *(follows_law(sweep, CHANGE, resolution=VARIANT) for sweep in (pre, dual)),
         ),
         expected=BY_CONDITION,

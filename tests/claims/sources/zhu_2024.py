@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from empirical.estimands import log_over_cell
-from tests.claims.checks import law_band
+from tests.claims.checks import VARIANT, law_band
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers
 from tests.claims.sweeps import Sweep, cells_of, short_transformer
@@ -20,7 +20,7 @@ def same(hyper: Sweep, pre: Sweep, name: str) -> Check:
         f"{name}, {hyper.name} over {pre.variant}, every row of L={pre.depths[-1]}",
         log_over_cell(hyper.deepest, pre.deepest, name, rows),
         (hyper.deepest, pre.deepest),
-        law_band(pre, pre.depths[-1]),
+        law_band(pre, pre.depths[-1], VARIANT),
         "statement",
         logarithm=True,
     )
