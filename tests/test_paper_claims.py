@@ -54,7 +54,7 @@ _FORMULA = made_up(lambda k, depth: np.array([printed(min(int(block), depth - 1)
 _FALLING = made_up(lambda k, depth: 0.5 ** (depth - k))
 CONTROLS: dict[str, list[tuple[tuple[int, ...], Rows]]] = {
     "residual-gradient-bound": [((0, 1, 2), instead(residual="keel"))],
-    "residual-printed-gradient": [((0, 1, 2), _FORMULA), ((3,), instead(residual="pre-ln"))],
+    "residual-printed-gradient": [((0, 1, 2), _FORMULA)],
     "residual-output-change": [
         ((0, 6), instead(residual="pre-ln")),
         ((1, 5), instead(pre_ln="post-ln")),
@@ -78,7 +78,7 @@ CONTROLS: dict[str, list[tuple[tuple[int, ...], Rows]]] = {
     "diminished-gradients": [
         ((0, 1, 5), instead(pre_ln="post-ln")),
         ((2, 3), _FALLING),
-        ((4, 6), instead(post_ln="pre-ln")),
+        ((4,), instead(post_ln="pre-ln")),
     ],
     "mix-ln-evens-gradients": [
         ((0,), instead(mix_ln="pre-ln", pre_ln="mix-ln")),

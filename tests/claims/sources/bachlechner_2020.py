@@ -8,7 +8,6 @@ from empirical.estimands import departure, reading
 from empirical.statistics import Means
 from empirical.verdicts import Band
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
-from tests.claims.figures import across_layers
 from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import ISOTROPIC, SECOND_HAND
 
@@ -81,15 +80,6 @@ def rezero_identity(profile: Profile) -> Claim:
         ),
         expected=SUPPORTED,
         assumptions=ISOTROPIC,
-        figures=(
-            across_layers(
-                "ReZero: squared gradient across the layers",
-                "squared stream gradient",
-                [deep],
-                GRADIENT,
-                scales=("linear", "linear"),
-            ),
-        ),
         zeros_allowed=True,
         first_look=64,
     )

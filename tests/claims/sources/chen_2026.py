@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from empirical.estimands import local_exponents, slope_on
 from empirical.verdicts import Band, Verdict
 from tests.claims.checks import VARIANT, follows_law, ratio_of_rows
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, Whose, claim
-from tests.claims.figures import across_layers, against_depth
+from tests.claims.figures import Line, across_layers, against_depth
 from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import ISOTROPIC, SECOND_HAND
 
@@ -19,6 +21,11 @@ _ENDS = (
     ("stream's gradient, layer 0 over layer L", GRADIENT, (0, DEEP)),
     ("gradient of W₂, block 1 over block L", PARAMETER, (0, -1)),
 )
+
+
+def _halving(depth: int) -> Line:
+    """The statement's square over the last blocks."""
+    return "statement for Post-LN: (1/2)^(L−l) in norm", range(depth - 12, depth + 1), [0.25**m for m in range(12, -1, -1)]
 
 
 @claim
@@ -58,18 +65,22 @@ def keel_thousand_layers(profile: Profile) -> Claim:
                 REFUTED,
                 logarithm=True,
             ),
-            follows_law(deep, GRADIENT, rows=slice(0, None, 100), resolution=VARIANT),
+            replace(
+                follows_law(deep, GRADIENT, rows=slice(0, None, 100), resolution=VARIANT),
+                name=f"{GRADIENT}, measured over predicted, every hundredth layer of L={DEEP}, {deep.name}",
+            ),
         ),
         expected=BY_CONDITION,
         assumptions=(*ISOTROPIC, "KEEL: d = 64, one token"),
         derived=("keel", "gelu"),
         figures=(
             across_layers(
-                "KEEL: squared gradient over 1,000 blocks",
-                "squared stream gradient",
-                [deep],
+                "KEEL over 1,000 blocks, Post-LN over its own: squared stream gradient",
+                "square over the output's",
+                [deep, post],
                 GRADIENT,
-                scales=("linear", "linear"),
+                relative=True,
+                lines=[_halving(post.depths[-1])],
             ),
         ),
         first_look=128,

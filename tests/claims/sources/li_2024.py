@@ -61,7 +61,6 @@ def diminished_gradients(profile: Profile) -> Claim:
                 post, "norm of the stream's gradient, L/2 over L", GRADIENT, (middle, last), _HALF, "statement", SUPPORTED, 0.5
             ),
             follows_law(tokenwise["pre-ln"], PARAMETER, resolution=VARIANT),
-            follows_law(tokenwise["post-ln"], PARAMETER, resolution=VARIANT),
         ),
         expected=BY_CONDITION,
         assumptions=ROUNDED,
