@@ -29,7 +29,7 @@ def same(hyper: Sweep, pre: Sweep, name: str) -> Check:
 @claim
 def hyper_connections_start_as_pre_ln(profile: Profile) -> Claim:
     """Supported: all streams are equal, so forward pass and weight gradients are Pre-LN's."""
-    tokenwise = [Sweep(variant, "relu", (32,), profile.seed) for variant in ("hyper-connections", "pre-ln")]
+    tokenwise = [Sweep(variant, "relu", (24,), profile.seed) for variant in ("hyper-connections", "pre-ln")]
     attention = [short_transformer(variant, profile.seed) for variant in ("hyper-connections", "pre-ln")]
     return Claim(
         id="hyper-connections-start-as-pre-ln",
