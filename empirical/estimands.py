@@ -39,6 +39,24 @@ def log_ratio_of_cells(above: str, below: str, quantity: str, row: int) -> Stati
     return lambda means: over(means) - under(means)
 
 
+def log_over_cell(above: str, below: str, quantity: str, rows: slice = slice(None)) -> Statistic:
+    """Logarithm of the cell ``above`` over the cell ``below``, one component a row."""
+    return lambda means: np.log(means[above][quantity][..., rows]) - np.log(means[below][quantity][..., rows])
+
+
+def log_ratio_over_cell(cell: str, other: str, quantity: str, above: int, below: int) -> Statistic:
+    """Logarithm of (row ``above`` over row ``below``) of one cell over the same of another."""
+    over, under = (log_ratio(label, quantity, above, below) for label in (cell, other))
+    return lambda means: over(means) - under(means)
+
+
+def log_ratio_of_sums(above: str, below: str, quantity: str) -> Statistic:
+    """Logarithm of a quantity summed over the rows of the cell ``above``, over the same sum of the cell ``below``."""
+    return lambda means: np.log(
+        means[above][quantity].sum(axis=-1, keepdims=True) / means[below][quantity].sum(axis=-1, keepdims=True)
+    )
+
+
 def log_bend(cell: str, quantity: str, rows: tuple[int, int, int], power: float = 1.0) -> Statistic:
     """``power`` times the second difference of the logarithm over three equally spaced rows: 0 for an exponential."""
 
@@ -109,6 +127,16 @@ def log_increments(cells: Depths, quantity: str, row: int) -> Statistic:
         return _last_increment([means[cell][quantity][..., row, None] for _, cell in cells[-3:]])
 
     return statistic
+
+
+def growth_of_logarithm(cells: Depths, quantity: str, row: int) -> Statistic:
+    """`log_increments` of the logarithm: 0 for a power of the depth, p·ln(the depths' common ratio) for exp(L^p)."""
+    return lambda means: _last_increment([np.log(means[cell][quantity][..., row, None]) for _, cell in cells[-3:]])
+
+
+def growth_of_logarithm_along(cell: str, quantity: str, rows: tuple[int, int, int]) -> Statistic:
+    """The same along one network, between three rows in geometric progression."""
+    return lambda means: _last_increment([np.log(means[cell][quantity][..., row, None]) for row in rows])
 
 
 def log_relative_ratio(cell: str, above: str, below: str, law: Array, rows: slice = slice(None)) -> Statistic:

@@ -17,6 +17,8 @@ from theory.variants import load
 
 RESOLUTION = 0.05
 """Relative size of effect that a comparison with a law is to resolve."""
+VARIANT = 0.1
+"""The same for a variant of the field: stacks without residual scatter too much between networks for less."""
 
 
 def law_band(sweep: Sweep, depth: int, resolution: float = RESOLUTION) -> Band:

@@ -113,6 +113,11 @@ def transformer(variant: str, base_seed: int, source: str = "isotropic", causal:
     return Sweep(variant, "attention,gelu", (24,), base_seed, 128, 64, 4, causal, source=source, engine="dense", dtype="float32")
 
 
+def short_transformer(variant: str, base_seed: int, depth: int = 12) -> Sweep:
+    """Blocks of attention and ReLU, d = 128, n = 16, 4 heads: what the papers' laws for their variants are read on."""
+    return Sweep(variant, "attention,relu", (depth,), base_seed, 128, 16, 4, dtype="float32")
+
+
 def cells_of(*sweeps: Sweep) -> dict[str, Cell]:
     """The cells of several sweeps by label."""
     return {label: cell for sweep in sweeps for label, cell in sweep.cells.items()}

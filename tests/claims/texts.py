@@ -12,10 +12,12 @@ ISOTROPIC = (
     "weights independent N(0, 1/fan_in), fresh in every layer, at initialisation",
     "inputs independent N(0, 1), independent N(0, 1) gradient at every coordinate of the output",
 )
+ROUNDED = (*ISOTROPIC, "where there is attention: d = 128, n = 16, 4 heads, bidirectional, float32 (rounding is below 1e-5)")
 TEXT = (
     "weights independent N(0, 1/fan_in), fresh in every layer, at initialisation",
     "bytes of CPython's documentation (pydoc_data.topics), N(0, 1) embedding without positions, next-byte cross-entropy, "
     "gradient through the unembedding, every block and the embedding",
     FLOAT32,
 )
+SECOND_HAND = "as second-hand accounts give it"
 UNPUBLISHED = "the source does not publish its configuration in full"

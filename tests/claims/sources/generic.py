@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tests.claims.atlas import Entry
-from tests.claims.checks import follows_law, follows_law_in_the_limit
+from tests.claims.checks import VARIANT, follows_law, follows_law_in_the_limit
 from tests.claims.declaration import BUILDERS, SUPPORTED, Builder, Check, Claim, Profile
 from tests.claims.figures import across_layers
 from tests.claims.sweeps import Sweep, cells_of
@@ -29,8 +29,7 @@ TIED_RESOLUTION = 0.2
 """20 % for them: single networks scatter most, and two widths are read; chosen for cost."""
 STEP = "relative-step"
 """How far a block moves the stream: it tells a small branch from a large one where the gradient is flat for both."""
-RESOLUTION = 0.1
-"""10 % for every variant: stacks without residual scatter too much between networks for less."""
+RESOLUTION = VARIANT
 ATTENTION = 0.15
 """15 % with attention: more scatter between networks than token by token."""
 SATURATED = 16.0

@@ -102,11 +102,36 @@ def increments(sweep: Sweep, band: Band) -> Check:
     )
 
 
+def linear_increments(sweep: Sweep) -> Check:
+    """Θ(L)."""
+    excess = float(sweep.finite_terms(sweep.depths[-1]).max())
+    return increments(
+        sweep,
+        Band(
+            2**0.5,
+            2**1.5 * (1 + excess),
+            "a power L^p multiplies the increment by 2^p when L doubles: p within a half of 1; finite width adds up to "
+            f"{excess:.2f} (terms of order 1/width, theory/finite_width)",
+        ),
+    )
+
+
+def logarithmic_increments(sweep: Sweep) -> Check:
+    """Θ(log L)."""
+    return increments(
+        sweep,
+        Band(
+            2**-0.5,
+            2**0.5,
+            "a logarithm adds the same over every doubling, a power L^p 2^p times as much: below p = 1/2, half-way to a linear law",
+        ),
+    )
+
+
 @claim
 def output_sensitivity_in_depth(profile: Profile) -> Claim:
     """Supported: Θ(L) and Θ(log L)."""
     post, pre = (Sweep(variant, "relu", profile.depths, profile.seed) for variant in ("post-ln", "pre-ln"))
-    excess = float(post.finite_terms(post.depths[-1]).max())
     return Claim(
         id="output-sensitivity-in-depth",
         group="gradients",
@@ -131,23 +156,8 @@ def output_sensitivity_in_depth(profile: Profile) -> Claim:
                 ),
                 "statement",
             ),
-            increments(
-                post,
-                Band(
-                    2**0.5,
-                    2**1.5 * (1 + excess),
-                    "a power L^p multiplies the increment by 2^p when L doubles: p within a half of 1; finite width adds up to "
-                    f"{excess:.2f} (terms of order 1/width, theory/finite_width)",
-                ),
-            ),
-            increments(
-                pre,
-                Band(
-                    2**-0.5,
-                    2**0.5,
-                    "a logarithm adds the same over every doubling, a power L^p 2^p times as much: below p = 1/2, half-way to a linear law",
-                ),
-            ),
+            linear_increments(post),
+            logarithmic_increments(pre),
             *(follows_law(sweep, SENSITIVITY, rows=_ALL_BUT_OUTPUT) for sweep in (post, pre)),
         ),
         expected=SUPPORTED,
