@@ -88,12 +88,16 @@ def backward(
     entering = entering - mean_of_two(memory.alignment) * apart / width if p.of.pinned else entering
     alignment = np.zeros_like(memory.alignment) if p.of.pinned else memory.alignment
     tied = (1 - alignment) * p.branch_share  # E(h·u)² = |h|²|u|²/d · (1 − tied): less than by chance
+    if p.of.branch_pinned:  # a norm behind F leaves nothing along u and divides by |u|, whose own length plays no part in y's
+        tied, divided, shorter = np.ones_like(tied), fluctuations.length, -np.ones_like(tied)
+    else:
+        divided, shorter = 0.0, response * p.branch_share
     along = fluctuations.along * (1 - fluctuations.alignment * tied)  # squared part along the argument, 1 by chance
-    lost = fluctuations.conditioned * tied + (1.0 if p.of.normalised else 1 - along)
-    coupled = mean_of_two(response * fluctuations.coupling * p.branch_share)
-    branch = 1 + (coupled + fluctuations.excess - mean_of_two(lost) * apart) / width
+    lost = fluctuations.conditioned * tied + (1.0 if p.of.normalised else 1 - along) + float(p.of.branch_pinned)
+    gained = mean_of_two(shorter * fluctuations.coupling) + fluctuations.excess + divided
+    branch = 1 + (gained - mean_of_two(lost) * apart) / width
     parameters = {
-        name: 1 + float((response * coupling * p.branch_share - conditioned * tied).mean()) / width
+        name: 1 + (float((shorter * coupling - conditioned * tied).mean()) + divided - float(p.of.branch_pinned)) / width
         for name, (coupling, conditioned) in fluctuations.parameters.items()
     }
     for name in list(parameters)[:-1]:
