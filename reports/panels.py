@@ -65,7 +65,9 @@ def _panel(axes: Axes, entries: tuple[Entry, ...], sublayers: list[str], usual: 
         if not LIMITS[0] <= reached <= LIMITS[1]:
             notes.append(f"{name} {plain(reached, 2)}")
     if notes:
-        axes.text(0.97, 0.95, "\n".join(notes), transform=axes.transAxes, ha="right", va="top", fontsize=8, color="#333333")
+        # Above the middle, or below it where a curve leaves upwards.
+        at, hang = (0.05, "bottom") if any(note.startswith("up") for note in notes) else (0.95, "top")
+        axes.text(0.97, at, "\n".join(notes), transform=axes.transAxes, ha="right", va=hang, fontsize=8, color="#333333")
 
 
 def _add(axes: Axes, series: Series, colour: str, marker: str, size: float) -> None:

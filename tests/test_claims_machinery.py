@@ -17,7 +17,9 @@ from empirical.verdicts import Band, Verdict
 from tests.claims.declaration import BUILDERS, BY_CONDITION, PROFILES, REFUTED, SUPPORTED, Check, Claim
 from tests.claims.recorder import Recorder
 from tests.claims.runner import Laboratory, run
+from tests.claims.sources.generic import PARTS
 from tests.claims.sweeps import Sweep
+from theory.variants import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 UNIT = Band(0.9, 1.1, "made up for this test")
@@ -79,7 +81,12 @@ def test_a_measurement_that_fails_its_gate_is_an_error_not_a_verdict() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 def test_every_claim_can_be_built_and_has_reasons(profile) -> None:
+    # The full profile's generic claims are the quick one's at another depth and width: some stand for all.
+    left_out = {f"variant-{name}{ending}" for name in registry() for ending in PARTS} if profile.name == "full" else set()
+    left_out -= {f"variant-{name}{ending}" for name in ("post-ln", "residual", "residual-only", "b2t") for ending in PARTS}
     for name, build in BUILDERS.items():
+        if name in left_out:
+            continue
         claim = build(profile)
         assert claim.id == name
         assert claim.checks and all(check.band.reason for check in claim.checks)
