@@ -28,7 +28,8 @@ class Class:
 
     Attributes:
         in_depth: squared gradient at layer 0 for a unit gradient at the output, against the depth L.
-        across_layers: squared gradient at the last layer over that at the first, as a class in the layer l between them.
+        across_layers: squared gradient at layer l of one deep network, as a class in l; a numeric one at l = L/2 over layer 0,
+            away from what only the last blocks below the output see.
         forward: second moment of the stream x at the last layer, against L.
         others: the same of the other streams, by name.
     """
@@ -99,7 +100,7 @@ def numeric_class(variant: Variant, sublayers: tuple[str, ...]) -> Class:
     depths = [stack.configuration.depth for stack in stacks]
     return Class(
         in_depth=read_class(depths, [_mean(stack.backward[0]["x", "x"]) for stack in stacks], "L"),
-        across_layers=read_class(depths, [_across(stack) for stack in stacks], "l"),
+        across_layers=read_class([depth // 2 for depth in depths], [_across(stack) for stack in stacks], "l"),
         forward=read_class(depths, [_mean(stack.forward[-1]["x", "x"]) for stack in stacks], "L"),
         others=tuple(
             (name, read_class(depths, [_mean(stack.forward[-1][name, name]) for stack in stacks], "L"))
@@ -114,8 +115,8 @@ def _mean(moment: np.ndarray) -> float:
 
 
 def _across(stack: Profile) -> float:
-    first, last = (_mean(stack.backward[layer]["x", "x"]) for layer in (0, -1))
-    return last / first if first else float("nan")
+    first, middle = (_mean(stack.backward[layer]["x", "x"]) for layer in (0, stack.configuration.depth // 2))
+    return middle / first if first else float("nan")
 
 
 def _stacks(variant: Variant, sublayers: tuple[str, ...]) -> list[Profile]:

@@ -55,7 +55,21 @@ def slaved(variant: Variant, sublayers: int = 1) -> Solved:
         raise NoClosedForm("several streams whose drift depends on their cosine: propagated numerically")
     gain = Growth(sympy.Integer(1), exponent)
     in_depth, across = gain.times(Growth(sympy.Integer(1), sympy.Integer(-1))), gain.inverse()
-    steps = (
+    steps = (*_steps(other, slope, own, drift, exponent), class_step(in_depth, across, FLAT, {moments.gain: moments.square}))
+    return Solved(
+        (moments,),
+        None,
+        in_depth,
+        across,
+        FLAT,
+        steps,
+        valid=own < 1,
+        others=((other, Growth(sympy.Integer(1), sympy.Integer(1))),),
+    )
+
+
+def _steps(other: str, slope: sympy.Expr, own: sympy.Expr, drift: sympy.Expr, exponent: sympy.Expr) -> tuple[DerivationStep, ...]:
+    return (
         DerivationStep(
             "Streams",
             f"{other} grows by the branch's share a block; x·{other} tends to a constant, so their cosine vanishes like "
@@ -77,17 +91,6 @@ def slaved(variant: Variant, sublayers: int = 1) -> Solved:
             "The product of 1 + a/(b l), b the drift; at the output the slow part starts at 1/q_L.",
             *formula("a/b", exponent, "a/b"),
         ),
-        class_step(in_depth, across, FLAT, {moments.gain: moments.square}),
-    )
-    return Solved(
-        (moments,),
-        None,
-        in_depth,
-        across,
-        FLAT,
-        steps,
-        valid=own < 1,
-        others=((other, Growth(sympy.Integer(1), sympy.Integer(1))),),
     )
 
 
