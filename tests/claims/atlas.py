@@ -50,7 +50,8 @@ def _worst_case(configuration: Configuration) -> str:
     found = growth(law, (spread,)) if configuration.tokenwise and isinstance(law, Law) else None
     if found is None:
         return ""
-    return f"{plain(found.slope).replace('E·', 'e·')} · {'(L − l)' if found.linear else 'ln(L/l)'}"
+    slope = found.slope.subs(dict(configuration.variant.formulas))  # constants may follow the depth
+    return f"{plain(slope).replace('E·', 'e·')} · {'(L − l)' if found.linear else 'ln(L/l)'}"
 
 
 def _deep(configuration: Configuration) -> dict[str, Any]:

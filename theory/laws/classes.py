@@ -20,6 +20,8 @@ from theory.sublayers import SublayerMaps, sublayer
 
 TOKENS = 8
 """Of a stack with attention; token by token one is enough."""
+DOUBLINGS = {(True, False): 10, (True, True): 8, (False, False): 7, (False, True): 6}
+"""Largest depth as a power of 2, for (token-wise, shared weights): shared weights take the square of the depth."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def closed_class(variant: Variant, maps: tuple[SublayerMaps, ...]) -> Class | No
 
 @lru_cache(maxsize=128)
 def numeric_class(variant: Variant, sublayers: tuple[str, ...]) -> Class:
-    """The classes read off the numeric recursion, at doubling depths up to thousands of blocks (hundreds with attention).
+    """The classes read off the numeric recursion, at doubling depths up to a thousand blocks (128 with attention).
 
     Raises:
         InvalidInput: theory predicts nothing of the variant.
@@ -122,8 +124,9 @@ def _across(stack: Profile) -> float:
 def _stacks(variant: Variant, sublayers: tuple[str, ...]) -> list[Profile]:
     """Profiles at depths 2, 4, 8, …, as far as floats reach."""
     found: list[Profile] = []
-    tokens = 1 if Configuration(variant, sublayers).tokenwise else TOKENS
-    for depth in (2**k for k in range(1, 11 if tokens == 1 else 9)):
+    tokenwise = Configuration(variant, sublayers).tokenwise
+    tokens = 1 if tokenwise else TOKENS
+    for depth in (2**k for k in range(1, DOUBLINGS[tokenwise, variant.tied] + 1)):
         try:
             with np.errstate(all="ignore"):  # what leaves the range of floats is cut off below
                 found.append(profile(Configuration(variant, sublayers, depth, tokens=tokens), tokens, infinite_width=True))
