@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from theory.boundary import Boundary
 from theory.configuration import Configuration
+from theory.errors import NoClosedForm
 from theory.laws.attention.block import ffn, token_step
 from theory.laws.attention.collapse import below, collapse, gamma
 from theory.laws.attention.patterns import attention_maps, between, power_sum, square
 from theory.laws.attention.report import attention_steps
 from theory.laws.attention.softmax import c, n, softmax
 from theory.laws.derivation import derivation
-from theory.laws.recursion import NoClosedForm, q
+from theory.laws.recursion import q
 from theory.moments.activations import activation
 from theory.moments.kernels import value_kernel
 from theory.quantities import quantity

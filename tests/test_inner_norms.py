@@ -19,11 +19,10 @@ from empirical.sublayers import SublayerApplication
 from theory.algebra import LN, RMS, Case, F, Stream, Variant
 from theory.algebra.expression import Sublayer
 from theory.configuration import Configuration
-from theory.errors import InvalidInput
+from theory.errors import InvalidInput, NoClosedForm
 from theory.finite_width.paths import derived
 from theory.laws.derivation import values_of
 from theory.laws.law import derive
-from theory.laws.recursion import NoClosedForm
 from theory.laws.sensitivity import sensitivity
 from theory.quantities import quantity
 from theory.sublayers import AppliedTokenWise, Attention, Surroundings, TokenWise, Weights, sublayer

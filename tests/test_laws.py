@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from theory.algebra import LN, F, L, Stream, Variant, l
+from theory.errors import NoClosedForm
 from theory.laws.closed import depth, layer, q0
 from theory.laws.derivation import derivation
 from theory.laws.kinds import solve
 from theory.laws.law import Law, closed_form, derive
 from theory.laws.proof import prove
-from theory.laws.recursion import NoClosedForm, q
+from theory.laws.recursion import q
 from theory.sublayers import sublayer
 from theory.variants import registry
 

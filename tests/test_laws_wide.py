@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from theory.algebra import LN, F, L, Stream, Variant, l
+from theory.errors import NoClosedForm
 from theory.laws.asymptotics import Growth
 from theory.laws.classes import closed_class, gradient_class, numeric_class
 from theory.laws.closed import depth, layer, q0
@@ -21,7 +22,6 @@ from theory.laws.growth import read_class
 from theory.laws.kinds import solve
 from theory.laws.law import derive
 from theory.laws.limits import growth_of, leading_term
-from theory.laws.recursion import NoClosedForm
 from theory.laws.saturated import saturated
 from theory.laws.segments import border, joined
 from theory.laws.solved import Solved

@@ -11,9 +11,9 @@ from scipy.special import digamma
 
 from theory.algebra import LN, F, L, Stream, Variant
 from theory.configuration import Configuration
+from theory.errors import NoClosedForm
 from theory.laws.closed import depth, layer, q0
 from theory.laws.law import Law, closed_form
-from theory.laws.recursion import NoClosedForm
 from theory.laws.sensitivity import _prove, matrices, sensitivity, sensitivity_steps
 from theory.quantities import quantity
 from theory.variants import load, registry

@@ -34,9 +34,8 @@ from tests.claims.sources.looped import GRADIENT, SHALLOW, WIDTHS, sweep
 from theory.algebra import LN, F, Stream, Variant
 from theory.commands import leave_in_one_line
 from theory.configuration import Configuration
-from theory.errors import InvalidInput
+from theory.errors import InvalidInput, NoClosedForm
 from theory.laws.derivation import derivation
-from theory.laws.recursion import NoClosedForm
 from theory.laws.tied import derive_tied, recursion, tied_steps
 from theory.moments import activation, kernel_between, slope_kernel, value_kernel
 from theory.quantities import quantity

@@ -1,4 +1,4 @@
-"""The one kind of error that a user's input can cause."""
+"""What can go wrong: bad input, and a law that has no closed form."""
 
 
 class InvalidInput(ValueError):
@@ -6,3 +6,7 @@ class InvalidInput(ValueError):
 
     The command lines print the message and leave with exit code 2.
     """
+
+
+class NoClosedForm(Exception):
+    """The recursion has no closed form in this algebra; the numeric recursion still holds."""

@@ -10,10 +10,9 @@ import sympy
 
 from theory.algebra import L, Norm, Position, Scale, Stream, Sublayer, Sum, Variant
 from theory.configuration import Configuration
-from theory.errors import InvalidInput
+from theory.errors import InvalidInput, NoClosedForm
 from theory.laws.asymptotics import plain
 from theory.laws.law import closed_form
-from theory.laws.recursion import NoClosedForm
 from theory.laws.steps import DerivationStep
 from theory.quantities import quantity
 from theory.registry import find

@@ -18,6 +18,7 @@ import numpy as np
 import sympy
 
 from theory.algebra import Expression, Matched, Norm, Pointwise, Scale, Stream, Sublayer, Sum, walk
+from theory.errors import NoClosedForm
 from theory.moments import activation, mean_slope, slope_kernel, value_kernel
 
 Form = dict[Any, Any]
@@ -62,7 +63,7 @@ class Symbols:
         return sympy.sqrt(moment)
 
     def pointwise(self, function: str, moment: Any) -> tuple[Any, Any, Any]:
-        raise NotImplementedError(f"{function} has no closed form here")
+        raise NoClosedForm(f"{function} in place of a norm: its moments follow the stream's length")
 
     def tidy(self, moment: Any) -> Any:
         return sympy.factor(sympy.cancel(sympy.together(moment)))

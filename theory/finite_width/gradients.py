@@ -88,20 +88,9 @@ def backward(
     entering = entering - mean_of_two(memory.alignment) * apart / width if p.of.pinned else entering
     alignment = np.zeros_like(memory.alignment) if p.of.pinned else memory.alignment
     tied = (1 - alignment) * p.branch_share  # E(h·u)² = |h|²|u|²/d · (1 − tied): less than by chance
-    if p.of.branch_pinned:  # a norm behind F leaves nothing along u and divides by |u|, whose own length plays no part in y's
-        tied, divided, shorter = np.ones_like(tied), fluctuations.length, -np.ones_like(tied)
-    else:
-        divided, shorter = 0.0, response * p.branch_share
-    along = fluctuations.along * (1 - fluctuations.alignment * tied)  # squared part along the argument, 1 by chance
-    lost = fluctuations.conditioned * tied + (1.0 if p.of.normalised else 1 - along) + float(p.of.branch_pinned)
-    gained = mean_of_two(shorter * fluctuations.coupling) + fluctuations.excess + divided
-    branch = 1 + (gained - mean_of_two(lost) * apart) / width
-    parameters = {
-        name: 1 + (float((shorter * coupling - conditioned * tied).mean()) + divided - float(p.of.branch_pinned)) / width
-        for name, (coupling, conditioned) in fluctuations.parameters.items()
-    }
-    for name in list(parameters)[:-1]:
-        parameters[name] += fluctuations.excess / width
+    if p.of.branch_pinned:
+        tied = np.ones_like(tied)  # a norm behind F leaves nothing along u
+    branch, parameters = _below(p, response, tied, fluctuations, width)
 
     result = step.backward({("x", "x"): gradient * entering}, lambda _, g: applied.backward(g) * branch)
     at_sum = result.moment(p.of.sum)
@@ -127,6 +116,27 @@ def backward(
         lost = mean_of_two(below.alignment) * directions(p.stream) / width
         return result, incoming * (1 - lost) / np.multiply.outer(rms, rms), Memory.behind_norm(scatter), parameters
     return result, incoming, below, parameters
+
+
+def _below(p: Paths, response: Array, tied: Array, fluctuations: Fluctuations, width: int) -> tuple[Array, dict[str, float]]:
+    """Factors of order 1/width on the second moments behind the branch, and on the squared gradient of each of its matrices.
+
+    What is tied to u is lost behind it, and lengths are coupled to slopes: through y's own length, or through |u| where a norm
+    behind F divides by it.
+    """
+    divided = fluctuations.length - 1 if p.of.branch_pinned else 0.0
+    shorter = -np.ones_like(tied) if p.of.branch_pinned else response * p.branch_share
+    along = fluctuations.along * (1 - fluctuations.alignment * tied)  # squared part along the argument, 1 by chance
+    lost = fluctuations.conditioned * tied + (1.0 if p.of.normalised else 1 - along)
+    gained = mean_of_two(shorter * fluctuations.coupling) + fluctuations.excess + divided
+    branch = 1 + (gained - mean_of_two(lost) * directions(p.direct + p.branch)) / width
+    parameters = {
+        name: 1 + (float((shorter * coupling - conditioned * tied).mean()) + divided) / width
+        for name, (coupling, conditioned) in fluctuations.parameters.items()
+    }
+    for name in list(parameters)[:-1]:
+        parameters[name] += fluctuations.excess / width
+    return branch, parameters
 
 
 def kept_alignment(p: Paths, alignment: Array, fluctuations: Fluctuations) -> Array:

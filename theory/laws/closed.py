@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import sympy
 
-from theory.laws.recursion import NoClosedForm, q
+from theory.errors import NoClosedForm
+from theory.laws.recursion import q
 
 depth = sympy.Symbol("L", integer=True, nonnegative=True)
 layer = sympy.Symbol("l", integer=True, nonnegative=True)

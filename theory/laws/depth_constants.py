@@ -13,11 +13,12 @@ import numpy as np
 import sympy
 
 from theory.algebra import L, Scale, Variant, walk
+from theory.errors import NoClosedForm
 from theory.laws.asymptotics import FLAT, Growth
 from theory.laws.closed import depth, layer
 from theory.laws.law import Law, derive
 from theory.laws.limits import growth_of, leading_term
-from theory.laws.recursion import Moments, NoClosedForm, q
+from theory.laws.recursion import Moments, q
 from theory.laws.solved import Solved, class_step
 from theory.laws.steps import DerivationStep, formulas
 from theory.sublayers import SublayerMaps

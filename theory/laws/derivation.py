@@ -7,11 +7,12 @@ from collections.abc import Iterable
 import sympy
 
 from theory.algebra import Norm, Stream, Variant, to_latex, to_text, walk
+from theory.errors import NoClosedForm
 from theory.laws.asymptotics import plain
 from theory.laws.attention.report import attention_steps
 from theory.laws.kinds import moments_at, solve
 from theory.laws.law import Law
-from theory.laws.recursion import NoClosedForm, Step, q
+from theory.laws.recursion import Step, q
 from theory.laws.solved import Solved
 from theory.laws.steps import DerivationStep, formula
 from theory.laws.tied import tied_steps

@@ -8,9 +8,10 @@ from functools import lru_cache
 import sympy
 
 from theory.algebra import Variant
+from theory.errors import NoClosedForm
 from theory.laws.depth_constants import follow_depth, smooth, with_constants
 from theory.laws.law import Law, closed_form
-from theory.laws.recursion import Moments, NoClosedForm
+from theory.laws.recursion import Moments
 from theory.laws.saturated import saturated
 from theory.laws.segments import segmented
 from theory.laws.solved import Solved

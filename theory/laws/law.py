@@ -8,12 +8,12 @@ from functools import lru_cache
 import sympy
 
 from theory.algebra import Position, Variant
+from theory.errors import NoClosedForm
 from theory.laws.asymptotics import Growth, growth_of_stream
 from theory.laws.closed import Product, depth, layer, multiply_out, q0, solve_forward
 from theory.laws.proof import Proof, prove
 from theory.laws.recursion import (
     Moments,
-    NoClosedForm,
     Step,
     generic_moments,
     inner_norms,

@@ -9,8 +9,8 @@ from functools import reduce
 
 import sympy
 
+from theory.errors import NoClosedForm
 from theory.laws.asymptotics import FLAT, Growth
-from theory.laws.recursion import NoClosedForm
 
 _root = sympy.Symbol("u", positive=True)
 _log = sympy.Symbol("h", positive=True)

@@ -14,14 +14,11 @@ from typing import Any
 import sympy
 
 from theory.algebra import Pointwise, Position, Scale, Streams, Sublayer, Variant, i, k, l, walk
+from theory.errors import NoClosedForm
 from theory.propagation import Symbols, Walk
 
 q = sympy.Symbol("q", positive=True)
 """Second moment per coordinate of the stream that enters the step."""
-
-
-class NoClosedForm(Exception):
-    """The recursion has no closed form in this algebra; the numeric recursion still holds."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from typing import Any
 import sympy
 
 from theory.algebra import Position, Stream, Streams, Variant, l
+from theory.errors import NoClosedForm
 from theory.laws.asymptotics import Growth
-from theory.laws.recursion import Moments, NoClosedForm, at_place, generic_moments, q
+from theory.laws.recursion import Moments, at_place, generic_moments, q
 from theory.laws.solved import Solved, class_step
 from theory.laws.steps import DerivationStep, formula, formulas
 from theory.propagation import Symbols, Walk

@@ -13,10 +13,11 @@ from functools import lru_cache
 import sympy
 
 from theory.algebra import Case, L, Variant, l
+from theory.errors import NoClosedForm
 from theory.laws.asymptotics import FLAT, Growth, growth_of_stream, plain
 from theory.laws.closed import depth, layer, q0
 from theory.laws.law import Law, derive
-from theory.laws.recursion import NoClosedForm, q
+from theory.laws.recursion import q
 from theory.laws.solved import Solved, class_step
 from theory.laws.steps import DerivationStep, formula
 

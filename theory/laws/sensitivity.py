@@ -15,11 +15,12 @@ from functools import lru_cache
 import sympy
 
 from theory.algebra import Variant
+from theory.errors import NoClosedForm
 from theory.laws.asymptotics import plain
 from theory.laws.closed import depth, layer
 from theory.laws.derivation import derivation
 from theory.laws.law import Law, derive
-from theory.laws.recursion import NoClosedForm, q
+from theory.laws.recursion import q
 from theory.laws.steps import DerivationStep, formula
 
 matrices = sympy.Symbol("M", positive=True, integer=True)

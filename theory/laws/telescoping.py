@@ -14,10 +14,11 @@ from functools import lru_cache
 import sympy
 
 from theory.algebra import L, Position, Sublayer, Variant, l, walk
+from theory.errors import NoClosedForm
 from theory.laws.asymptotics import FLAT, Growth, growth_of_stream
 from theory.laws.closed import Product, depth, layer, multiply_out, q0, solve_forward
 from theory.laws.limits import growth_of, leading_term
-from theory.laws.recursion import Moments, NoClosedForm, generic_moments, q, read_out_gain, same_placement, single_stream_step
+from theory.laws.recursion import Moments, generic_moments, q, read_out_gain, same_placement, single_stream_step
 from theory.laws.solved import Solved, class_step
 from theory.laws.steps import DerivationStep, formula
 

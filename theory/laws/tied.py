@@ -17,10 +17,10 @@ import sympy
 
 from theory.algebra import Variant
 from theory.configuration import Configuration
-from theory.errors import InvalidInput
+from theory.errors import InvalidInput, NoClosedForm
 from theory.laws.asymptotics import Growth
 from theory.laws.proof import Proof, compare
-from theory.laws.recursion import NoClosedForm, Step, generic_moments, q, symbolic_step
+from theory.laws.recursion import Step, generic_moments, q, symbolic_step
 from theory.laws.steps import DerivationStep, formula
 from theory.prediction import mean_square
 from theory.stack import profile

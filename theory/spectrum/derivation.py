@@ -9,13 +9,14 @@ from functools import lru_cache
 import sympy
 
 from theory.algebra import Variant
+from theory.errors import NoClosedForm
 from theory.finite_width.paths import TWO_PATHS, derived
 from theory.laws.asymptotics import plain
 from theory.laws.closed import depth, layer
 from theory.laws.depth_constants import constants_at_depth, follow_depth
 from theory.laws.law import Law, closed_form, q0
 from theory.laws.limits import leading_term
-from theory.laws.recursion import NoClosedForm, q
+from theory.laws.recursion import q
 from theory.laws.steps import DerivationStep
 from theory.sublayers import SublayerMaps, TokenWise
 

@@ -13,10 +13,10 @@ from tests.claims.declaration import BUILDERS, SUPPORTED, Builder, Check, Claim,
 from tests.claims.figures import across_layers
 from tests.claims.sweeps import Sweep, cells_of
 from tests.claims.texts import FLOAT32, ISOTROPIC
+from theory.errors import NoClosedForm
 from theory.laws.asymptotics import plain
 from theory.laws.classes import closed_class
 from theory.laws.kinds import solve
-from theory.laws.recursion import NoClosedForm
 from theory.laws.solved import Solved
 from theory.stack import profile as profile_of
 from theory.sublayers import sublayer

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import sympy
 
 from theory.algebra import Position, Sublayer, Variant
+from theory.errors import NoClosedForm
 from theory.laws.attention.exchangeable import ExchangeableTokens, Pair
 from theory.laws.attention.patterns import attention_maps, between, square
 from theory.laws.attention.softmax import c, n, overlap, share, softmax
-from theory.laws.recursion import NoClosedForm, fixed_by_norm, generic_moments, inner_norms, q, repeated_steps
+from theory.laws.recursion import fixed_by_norm, generic_moments, inner_norms, q, repeated_steps
 from theory.propagation import Walk
 from theory.sublayers import SublayerMaps
 

@@ -13,9 +13,10 @@ from functools import lru_cache
 import sympy
 
 from theory.algebra import Variant
+from theory.errors import NoClosedForm
 from theory.laws.attention.block import TokenStep, token_steps
 from theory.laws.attention.softmax import n
-from theory.laws.recursion import NoClosedForm, q
+from theory.laws.recursion import q
 from theory.sublayers import SublayerMaps
 
 below = sympy.Symbol("m", positive=True)

@@ -7,6 +7,8 @@ from typing import Any
 
 import sympy
 
+from theory.errors import NoClosedForm
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -50,7 +52,7 @@ class ExchangeableTokens:
         return sympy.sqrt(moment.diagonal)
 
     def pointwise(self, function: str, moment: Any) -> tuple[Any, Any, Any]:
-        raise NotImplementedError(f"{function} has no closed form here")
+        raise NoClosedForm(f"{function} in place of a norm: its moments follow the stream's length")
 
     def tidy(self, moment: Any) -> Any:
         return moment.each(sympy.factor) if isinstance(moment, Pair) else moment

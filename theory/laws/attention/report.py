@@ -7,11 +7,12 @@ from collections.abc import Iterable
 import sympy
 
 from theory.algebra import Variant
+from theory.errors import NoClosedForm
 from theory.laws.attention.block import TokenStep, ffn
 from theory.laws.attention.collapse import Collapse, collapse, gamma
 from theory.laws.attention.patterns import attention_maps
 from theory.laws.attention.softmax import n, softmax, t
-from theory.laws.recursion import NoClosedForm, q
+from theory.laws.recursion import q
 from theory.laws.steps import DerivationStep, formula, formulas
 from theory.sublayers import SublayerMaps
 

@@ -14,10 +14,11 @@ from functools import lru_cache
 import sympy
 
 from theory.algebra import Variant
+from theory.errors import NoClosedForm
 from theory.laws.asymptotics import FLAT, Growth, plain
 from theory.laws.closed import depth, layer, q0
 from theory.laws.limits import leading_term
-from theory.laws.recursion import Moments, NoClosedForm, generic_moments
+from theory.laws.recursion import Moments, generic_moments
 from theory.laws.solved import Solved
 from theory.laws.steps import DerivationStep, formula, formulas
 from theory.laws.streams.step import Pair, at_output, entering, pairs_of, stream_step

@@ -12,10 +12,11 @@ from functools import lru_cache
 import sympy
 
 from theory.algebra import Case, Expression, Matched, Norm, Scale, Stream, Sublayer, Sum, Variant
+from theory.errors import NoClosedForm
 from theory.laws.asymptotics import FLAT
 from theory.laws.closed import depth, layer
 from theory.laws.law import Law, derive
-from theory.laws.recursion import Moments, NoClosedForm, generic_moments, q
+from theory.laws.recursion import Moments, generic_moments, q
 from theory.laws.solved import Solved, class_step
 from theory.laws.steps import DerivationStep, formula, formulas
 from theory.laws.streams.step import entering, pairs_of, stream_step, symmetric

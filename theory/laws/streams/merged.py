@@ -14,11 +14,12 @@ from functools import lru_cache
 import sympy
 
 from theory.algebra import Case, Expression, Matched, Norm, Pointwise, Scale, Stream, Sublayer, Sum, Variant, walk
+from theory.errors import NoClosedForm
 from theory.laws.asymptotics import plain
 from theory.laws.closed import layer, q0
 from theory.laws.law import Law, derive
 from theory.laws.limits import leading_term
-from theory.laws.recursion import NoClosedForm, q
+from theory.laws.recursion import q
 from theory.laws.solved import Solved, class_step
 from theory.laws.steps import DerivationStep, formula
 

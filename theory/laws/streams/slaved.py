@@ -12,8 +12,9 @@ from functools import lru_cache
 import sympy
 
 from theory.algebra import Position, Sublayer, Variant
+from theory.errors import NoClosedForm
 from theory.laws.asymptotics import FLAT, Growth
-from theory.laws.recursion import NoClosedForm, at_place, generic_moments
+from theory.laws.recursion import at_place, generic_moments
 from theory.laws.solved import Solved, class_step
 from theory.laws.steps import DerivationStep, formula, formulas
 from theory.laws.streams.step import entering, pairs_of, stream_step, symmetric

@@ -9,7 +9,8 @@ from itertools import combinations_with_replacement
 import sympy
 
 from theory.algebra import Pointwise, Position, Scale, Sublayer, Variant, l, walk
-from theory.laws.recursion import Moments, NoClosedForm, at_place
+from theory.errors import NoClosedForm
+from theory.laws.recursion import Moments, at_place
 from theory.propagation import Symbols, Walk
 
 Pair = tuple[str, str]
