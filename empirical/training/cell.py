@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -49,9 +48,3 @@ class TrainingCell:
             self.folder.mkdir(parents=True, exist_ok=True)
             checkpoint = self.folder / f"{self.arm.digest[:16]}-{members.start}-{members.stop}.pt"
         return train(self.arm, members, self.device, self.progress, checkpoint)
-
-
-@cache
-def shared_cell(arm: Arm, device: torch.device = CPU) -> TrainingCell:
-    """One cell an arm: claims that read the same arm share its training."""
-    return TrainingCell(arm, device)

@@ -10,12 +10,38 @@ import numpy as np
 
 from empirical.measurement import Cell
 from empirical.statistics import Estimate, Statistic
+from empirical.training import Arm
 from empirical.verdicts import Band, Verdict, judge
 from tests.claims.summaries import Summary
 from theory.laws.steps import DerivationStep
 
 Whose = Literal["statement", "law"]
 SUPPORTED, REFUTED, BY_CONDITION = Verdict.SUPPORTED, Verdict.REFUTED, Verdict.BY_CONDITION
+
+
+@dataclass(frozen=True)
+class Training:
+    """How large trained networks are, and how many there are of each.
+
+    Attributes:
+        looks: numbers of networks at which a check is judged; more are trained only where it is not decided.
+        rates: peak learning rates, the claims' own first.
+        steps, batch: of the optimiser.
+        text, pairs: corpora.
+        dtype: as `Arm`.
+    """
+
+    looks: tuple[int, ...]
+    depth: int
+    width: int
+    heads: int
+    tokens: int
+    rates: tuple[float, ...]
+    steps: int
+    batch: int
+    text: str = "topics"
+    pairs: str = "en-de"
+    dtype: str = "float32"
 
 
 @dataclass(frozen=True)
@@ -26,6 +52,7 @@ class Profile:
         depths: geometrically spaced; the largest is held out from every fit.
         budget: most networks a cell may take.
         sublayers: of the generic claims.
+        training: sizes of the networks that are trained.
         seed: base seed.
     """
 
@@ -33,12 +60,21 @@ class Profile:
     depths: tuple[int, ...]
     budget: int
     sublayers: tuple[str, ...]
+    training: Training
     seed: int = 0
 
 
+_DEPTHS, _SUBLAYERS = (2, 4, 8, 16, 32, 64, 128, 256), ("linear", "relu", "gelu", "silu", "tanh")
 PROFILES = {
-    "quick": Profile("quick", (2, 4, 8, 16, 32, 64), 8192, ("relu", "gelu")),
-    "full": Profile("full", (2, 4, 8, 16, 32, 64, 128, 256), 32768, ("linear", "relu", "gelu", "silu", "tanh")),
+    "quick": Profile("quick", (2, 4, 8, 16, 32, 64), 8192, ("relu", "gelu"), Training((5,), 6, 64, 4, 64, (3e-3,), 400, 8)),
+    "full": Profile("full", _DEPTHS, 32768, _SUBLAYERS, Training((5, 10), 6, 64, 4, 64, (3e-3, 1e-3, 5e-4), 1500, 16, "library")),
+    "gpu": Profile(
+        "gpu",
+        _DEPTHS,
+        32768,
+        _SUBLAYERS,
+        Training((5,), 12, 512, 8, 128, (1e-3, 5e-4, 2.5e-4), 4000, 32, "library", "en-all", "bfloat16"),
+    ),
 }
 
 
@@ -98,13 +134,13 @@ class Claim:
     """A claim, complete for one profile. Everything in it ends up in the report."""
 
     id: str
-    group: Literal["gradients", "forward", "variants"]
+    group: Literal["gradients", "forward", "training", "variants"]
     title: str
     statement: str
     source: str
     reading: str
     law: dict[str, str]
-    cells: Mapping[str, Cell | Direct]
+    cells: Mapping[str, Cell | Arm | Direct]
     checks: tuple[Check, ...]
     expected: Verdict
     assumptions: tuple[str, ...] = ()
@@ -122,6 +158,8 @@ class Claim:
     first_look: int = 256
     budget: int | None = None
     """Most networks a cell, where the profile's are too few for the resolution that the claim asks for."""
+    looks: tuple[int, ...] = ()
+    """Numbers of networks at which a check is judged, in place of ``first_look`` and its multiples up to the budget."""
     options: str = ""
     """What a verification needs on its command line to have this claim."""
 

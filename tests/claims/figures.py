@@ -9,6 +9,7 @@ import numpy as np
 
 from empirical.estimands import log_scatter_relative
 from empirical.statistics import estimate, mean_interval
+from empirical.training import Arm
 from tests.claims.sweeps import Sweep
 from theory.quantities import quantity
 
@@ -92,6 +93,49 @@ def across_blocks(title: str, sweep: Sweep, file: str = "matrices") -> Figure:
         "xscale": "linear",
         "yscale": "log",
         "series": [series for kind in range(len(sweep.matrices)) for series in _over_blocks(sweep, values, kind)],
+    }
+
+
+def learning_curves(title: str, arms: Mapping[str, Arm], lines: Iterable[tuple[str, float]] = (), file: str = "curves") -> Figure:
+    """Held-out loss over steps, one curve an arm (by its label); ``lines`` are levels that it is compared with."""
+    steps = max(arm.steps for arm in arms.values())
+    return lambda values: {
+        "name": file,
+        "title": title,
+        "xlabel": "step",
+        "ylabel": "held-out loss",
+        "xscale": "linear",
+        "yscale": "linear",
+        "series": [_curve(label, arm.evaluated, values[label]["held-out-loss"]) for label, arm in arms.items()]
+        + _statements((name, [0, steps], [level, level]) for name, level in lines),
+    }
+
+
+def _curve(label: str, x: Sequence[int], readings: Array) -> dict[str, Any]:
+    """Means with intervals over networks; values at the start, before anything is learned, would hide the rest."""
+    found = mean_interval(readings[:, 1:], LEVEL)
+    y, low, high = (part.tolist() for part in (found.value, found.low, found.high))
+    return {"label": label, "style": "measured", "x": list(x)[1:], "y": y, "low": low, "high": high, "group": label}
+
+
+def along_training(
+    title: str, ylabel: str, arm: Arm, label: str, quantity: str, rows: Sequence[int], x: Sequence[int], xlabel: str, file: str
+) -> Figure:
+    """``rows`` of a gradient over the last of them, one series for each step at which an arm's gradients are read."""
+
+    def series(values: Values, step: int) -> dict[str, Any]:
+        readings = values[label][f"{quantity}@{step}"][:, list(rows)]
+        found = [_interval(readings[:, k] / readings[:, -1].mean(), 1.0) for k in range(len(rows))]
+        return _points(f"after {step} steps", "measured", x, found, str(step))
+
+    return lambda values: {
+        "name": file,
+        "title": title,
+        "xlabel": xlabel,
+        "ylabel": ylabel,
+        "xscale": "linear",
+        "yscale": "log",
+        "series": [series(values, step) for step in arm.read],
     }
 
 
