@@ -158,16 +158,23 @@ def test_a_bad_option_is_refused_in_one_line_before_anything_is_measured(option:
 
 def test_claims_share_an_arms_training_which_goes_on_after_a_kill(tmp_path: Path) -> None:
     arm = Arm(
-        Configuration(load("pre-ln"), ("gelu",), 1, 8, 4), Schedule(1e-2), "text", steps=4, batch=2, held_out=4, profiled=()
+        Configuration(load("pre-ln"), ("gelu",), 1, 8, 4),
+        Schedule(1e-2),
+        "text",
+        steps=4,
+        batch=2,
+        held_out=4,
+        profiled=(),
+        decided=(),
     )
     check = Check("loss", reading("a", "final-loss", 0), ("a",), Band(0, 9, "made up"), "statement", predicted=None)
     made = Claim(
-        "made-up", "training", "t", "s", "o", "r", {"latex": "1", "text": "one"}, {"a": arm}, (check,), SUPPORTED, looks=(2,)
+        "made-up", "training", "t", "s", "o", "r", {"latex": "1", "text": "one"}, {"a": arm}, (check,), SUPPORTED, looks=(4,)
     )
     told: list[int] = []
     first = Laboratory(torch.device("cpu"), 4096, training=lambda arm, step, loss: told.append(step), checkpoints=tmp_path)
     record = run(made, first)
-    assert (record["passed"], record["checks"][0]["seeds"], told) == (True, 2, [1, 2, 3, 4])
+    assert (record["passed"], record["checks"][0]["seeds"], told) == (True, 4, [1, 2, 3, 4])
     assert any("topics, sha256" in line and "4 of 4 steps" in line for line in record["sanity"]["checks"])
     run(made, first)
     second = Laboratory(torch.device("cpu"), 4096, training=lambda arm, step, loss: told.append(step), checkpoints=tmp_path)
