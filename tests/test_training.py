@@ -48,6 +48,9 @@ class StandIn:
     def unigram_loss(self, windows: Tensor) -> float:
         return log(LETTERS)
 
+    def bigram_loss(self, windows: Tensor) -> float:
+        return log(LETTERS) / 2
+
     def windows(self, generator: torch.Generator, batch: int, length: int) -> Tensor:
         starts = torch.randint(len(self.train) - length, (batch,), generator=generator)
         return self.train[starts[:, None] + torch.arange(length + 1)]

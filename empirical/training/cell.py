@@ -39,7 +39,8 @@ class TrainingCell:
         have = sum(len(group.ended) for group in self.groups)
         if have < members:
             self.groups.append(self._train(range(have, members)))
-        joined = {name: np.concatenate([group.values[name] for group in self.groups]) for name in self.groups[0].values}
+        common = [name for name in self.groups[0].values if all(name in group.values for group in self.groups)]
+        joined = {name: np.concatenate([group.values[name] for group in self.groups]) for name in common}
         return {name: value[:members] for name, value in joined.items()}
 
     def _train(self, members: range) -> Trained:

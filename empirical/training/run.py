@@ -35,8 +35,7 @@ class Trained:
 
     Attributes:
         values: (members, rows) by quantity; ``held-out-loss`` has one row an evaluation, an arm that ended early keeps its
-            last loss for the evaluations it skipped; ``final-loss`` is the last of them, ``learned`` how far that lies below
-            ``unlearned``.
+            last loss for the evaluations it skipped; ``final-loss`` is the last of them, ``unlearned-loss`` is `unlearned`.
         steps: the evaluations' steps.
         labels: of the rows of ``stream-gradient``, ``parameter-gradient`` and ``group-gradient``.
         unlearned: loss of a model that has learned nothing on the same held-out examples, where it is known.
@@ -182,7 +181,7 @@ class _Run:
             scores = self.task.scores(self.model, self.store, self.arm.held_out)
         values = {"held-out-loss": losses, "final-loss": losses[:, -1:], **self.readings, **scores}
         if self.unlearned is not None:
-            values["learned"] = self.unlearned - losses[:, -1:]
+            values["unlearned-loss"] = np.full((len(losses), 1), self.unlearned)
         names = labels(self.model, self.store)
         return Trained(values, self.arm.evaluated, names, self.unlearned, self.step, tuple(self.ended), self.task.digest)
 

@@ -65,7 +65,9 @@ class TextTask:
         return (self.text.held_out_windows(configuration.tokens, limit)[None],)
 
     def scores(self, model: LanguageModel, store: Store, limit: int) -> Mapping[str, np.ndarray]:
-        return {}
+        """``bigram-loss``, a yardstick: that of a model that reads one token, on the same windows."""
+        windows = self.text.held_out_windows(model.configuration.tokens, limit)
+        return {"bigram-loss": np.full((len(store.draws.members), 1), self.text.bigram_loss(windows))}
 
 
 @dataclass(frozen=True)

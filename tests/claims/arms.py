@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from empirical.training import Arm, Schedule
@@ -12,6 +13,11 @@ from theory.configuration import Configuration
 from theory.variants import load
 
 EVALUATIONS = 10
+TRAINED = (
+    "weights independent N(0, 1/fan_in) at first, gains 1, biases 0; no dropout, no label smoothing",
+    "Adam with β = (0.9, 0.98), rate constant behind a linear warm-up, no clipping; every network has its own weights and batches",
+    "intervals over networks: Student's t with one degree of freedom less than there are networks",
+)
 
 
 def text_arm(profile: Profile, variant: str, schedule: Schedule, depth: int | None = None, **more: Any) -> Arm:
@@ -50,4 +56,25 @@ def _blocks(profile: Profile, variant: str, depth: int | None) -> Configuration:
 
 def _usual(profile: Profile) -> dict[str, Any]:
     sizes = profile.training
-    return {"steps": sizes.steps, "batch": sizes.batch, "dtype": sizes.dtype, "evaluations": EVALUATIONS, "held_out": 256}
+    return {"steps": sizes.steps, "batch": sizes.batch, "dtype": sizes.dtype, "evaluations": EVALUATIONS, "held_out": 64}
+
+
+@dataclass(frozen=True)
+class Four:
+    """Post-LN and Pre-LN, each without and with a warm-up to one peak rate."""
+
+    post: Arm
+    post_warm: Arm
+    pre: Arm
+    pre_warm: Arm
+
+    @classmethod
+    def of(cls, profile: Profile, make: Callable[[Profile, str, Schedule], Arm], rate: float) -> Four:
+        """Each arm by ``make``, which is given its variant and schedule."""
+        cold, warm = Schedule(rate), Schedule(rate, profile.training.warmup)
+        return cls(*(make(profile, variant, schedule) for variant in ("post-ln", "pre-ln") for schedule in (cold, warm)))
+
+    @property
+    def cells(self) -> dict[str, Arm]:
+        """The arms by label."""
+        return labelled(self.post, self.post_warm, self.pre, self.pre_warm)

@@ -27,6 +27,7 @@ class Training:
         looks: numbers of networks at which a check is judged; more are trained only where it is not decided.
         rates: peak learning rates, the claims' own first.
         steps, batch: of the optimiser.
+        warmup: steps of it, where there is one.
         text, pairs: corpora.
         dtype: as `Arm`.
     """
@@ -39,6 +40,7 @@ class Training:
     rates: tuple[float, ...]
     steps: int
     batch: int
+    warmup: int
     text: str = "topics"
     pairs: str = "en-de"
     dtype: str = "float32"
@@ -66,14 +68,16 @@ class Profile:
 
 _DEPTHS, _SUBLAYERS = (2, 4, 8, 16, 32, 64, 128, 256), ("linear", "relu", "gelu", "silu", "tanh")
 PROFILES = {
-    "quick": Profile("quick", (2, 4, 8, 16, 32, 64), 8192, ("relu", "gelu"), Training((5,), 6, 64, 4, 64, (3e-3,), 400, 8)),
-    "full": Profile("full", _DEPTHS, 32768, _SUBLAYERS, Training((5, 10), 6, 64, 4, 64, (3e-3, 1e-3, 5e-4), 1500, 16, "library")),
+    "quick": Profile("quick", (2, 4, 8, 16, 32, 64), 8192, ("relu", "gelu"), Training((4,), 6, 64, 4, 64, (3e-3,), 300, 8, 150)),
+    "full": Profile(
+        "full", _DEPTHS, 32768, _SUBLAYERS, Training((5, 10), 6, 64, 4, 64, (3e-3, 1e-3, 5e-4), 1000, 8, 300, "library", "en-all")
+    ),
     "gpu": Profile(
         "gpu",
         _DEPTHS,
         32768,
         _SUBLAYERS,
-        Training((5,), 12, 512, 8, 128, (1e-3, 5e-4, 2.5e-4), 4000, 32, "library", "en-all", "bfloat16"),
+        Training((5,), 12, 512, 8, 128, (1e-3, 5e-4, 2.5e-4), 4000, 32, 1000, "library", "en-all", "bfloat16"),
     ),
 }
 

@@ -96,19 +96,24 @@ def across_blocks(title: str, sweep: Sweep, file: str = "matrices") -> Figure:
     }
 
 
-def learning_curves(title: str, arms: Mapping[str, Arm], lines: Iterable[tuple[str, float]] = (), file: str = "curves") -> Figure:
-    """Held-out loss over steps, one curve an arm (by its label); ``lines`` are levels that it is compared with."""
-    steps = max(arm.steps for arm in arms.values())
-    return lambda values: {
-        "name": file,
-        "title": title,
-        "xlabel": "step",
-        "ylabel": "held-out loss",
-        "xscale": "linear",
-        "yscale": "linear",
-        "series": [_curve(label, arm.evaluated, values[label]["held-out-loss"]) for label, arm in arms.items()]
-        + _statements((name, [0, steps], [level, level]) for name, level in lines),
-    }
+def learning_curves(title: str, arms: Mapping[str, Arm], yardsticks: Mapping[str, str], file: str = "curves") -> Figure:
+    """Held-out loss over steps, one curve an arm (by its label); ``yardsticks`` are losses to compare with: quantity → name."""
+
+    def draw(values: Values) -> dict[str, Any]:
+        first, steps = values[next(iter(arms))], max(arm.steps for arm in arms.values())
+        levels = {name: float(first[quantity].mean()) for quantity, name in yardsticks.items() if quantity in first}
+        return {
+            "name": file,
+            "title": title,
+            "xlabel": "step",
+            "ylabel": "held-out loss",
+            "xscale": "linear",
+            "yscale": "linear",
+            "series": [_curve(label, arm.evaluated, values[label]["held-out-loss"]) for label, arm in arms.items()]
+            + _statements((name, [0, steps], [level, level]) for name, level in levels.items()),
+        }
+
+    return draw
 
 
 def _curve(label: str, x: Sequence[int], readings: Array) -> dict[str, Any]:
@@ -118,10 +123,10 @@ def _curve(label: str, x: Sequence[int], readings: Array) -> dict[str, Any]:
     return {"label": label, "style": "measured", "x": list(x)[1:], "y": y, "low": low, "high": high, "group": label}
 
 
-def along_training(
-    title: str, ylabel: str, arm: Arm, label: str, quantity: str, rows: Sequence[int], x: Sequence[int], xlabel: str, file: str
+def layers_along_training(
+    title: str, arm: Arm, label: str, quantity: str, rows: Sequence[int], x: Sequence[int], xlabel: str, file: str
 ) -> Figure:
-    """``rows`` of a gradient over the last of them, one series for each step at which an arm's gradients are read."""
+    """``rows`` of a squared gradient over the last of them, one series for each step after which gradients were read."""
 
     def series(values: Values, step: int) -> dict[str, Any]:
         readings = values[label][f"{quantity}@{step}"][:, list(rows)]
@@ -132,10 +137,29 @@ def along_training(
         "name": file,
         "title": title,
         "xlabel": xlabel,
-        "ylabel": ylabel,
+        "ylabel": "square over the last one's",
         "xscale": "linear",
         "yscale": "log",
-        "series": [series(values, step) for step in arm.read],
+        "series": [series(values, step) for step in arm.read if f"{quantity}@{step}" in values[label]],
+    }
+
+
+def groups_along_training(title: str, arm: Arm, label: str, groups: Sequence[str], file: str) -> Figure:
+    """Squared gradient of every group of parameters over the steps after which gradients were read."""
+
+    def series(values: Values, row: int) -> dict[str, Any]:
+        steps = [step for step in arm.read if f"group-gradient@{step}" in values[label]]
+        found = [_interval(values[label][f"group-gradient@{step}"][:, row], 1.0) for step in steps]
+        return _points(groups[row], "measured", [step + 1 for step in steps], found, groups[row])
+
+    return lambda values: {
+        "name": file,
+        "title": title,
+        "xlabel": "step + 1",
+        "ylabel": "squared gradient of all parameters of a group",
+        "xscale": "log",
+        "yscale": "log",
+        "series": [series(values, row) for row in range(len(groups))],
     }
 
 
