@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,8 +28,8 @@ def text_arm(profile: Profile, variant: str, schedule: Schedule, depth: int | No
 
 def translation_arm(profile: Profile, variant: str, schedule: Schedule, depth: int | None = None, **more: Any) -> Arm:
     """An encoder and a decoder of the same depth that learn the profile's pairs; ``more`` as `Arm`."""
-    task = f"translation:{profile.training.pairs}"
-    return seeded(profile, Arm(_blocks(profile, variant, depth), schedule, task, **_usual(profile) | more))
+    task, usual = f"translation:{profile.training.pairs}", _usual(profile) | {"steps": profile.training.short, "profiled": ()}
+    return seeded(profile, Arm(_blocks(profile, variant, depth), schedule, task, **usual | more))
 
 
 def seeded(profile: Profile, arm: Arm) -> Arm:
@@ -60,7 +59,7 @@ def _usual(profile: Profile) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Four:
+class Arms:
     """Post-LN and Pre-LN, each without and with a warm-up to one peak rate."""
 
     post: Arm
@@ -68,13 +67,13 @@ class Four:
     pre: Arm
     pre_warm: Arm
 
-    @classmethod
-    def of(cls, profile: Profile, make: Callable[[Profile, str, Schedule], Arm], rate: float) -> Four:
-        """Each arm by ``make``, which is given its variant and schedule."""
-        cold, warm = Schedule(rate), Schedule(rate, profile.training.warmup)
-        return cls(*(make(profile, variant, schedule) for variant in ("post-ln", "pre-ln") for schedule in (cold, warm)))
-
     @property
     def cells(self) -> dict[str, Arm]:
         """The arms by label."""
         return labelled(self.post, self.post_warm, self.pre, self.pre_warm)
+
+
+def text_arms(profile: Profile, rate: float) -> Arms:
+    """On the profile's text."""
+    cold, warm = Schedule(rate), Schedule(rate, profile.training.warmup)
+    return Arms(*(text_arm(profile, variant, schedule) for variant in ("post-ln", "pre-ln") for schedule in (cold, warm)))

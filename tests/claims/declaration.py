@@ -28,6 +28,7 @@ class Training:
         rates: peak learning rates, the claims' own first.
         steps, batch: of the optimiser.
         warmup: steps of it, where there is one.
+        short: steps of networks that cost more (translation, deep stacks); their warm-up is shorter in proportion.
         text, pairs: corpora.
         dtype: as `Arm`.
     """
@@ -41,9 +42,15 @@ class Training:
     steps: int
     batch: int
     warmup: int
+    short: int
     text: str = "topics"
     pairs: str = "en-de"
     dtype: str = "float32"
+
+    @property
+    def short_warmup(self) -> int:
+        """Steps of warm-up where ``short`` are taken."""
+        return self.warmup * self.short // self.steps
 
 
 @dataclass(frozen=True)
@@ -68,16 +75,22 @@ class Profile:
 
 _DEPTHS, _SUBLAYERS = (2, 4, 8, 16, 32, 64, 128, 256), ("linear", "relu", "gelu", "silu", "tanh")
 PROFILES = {
-    "quick": Profile("quick", (2, 4, 8, 16, 32, 64), 8192, ("relu", "gelu"), Training((4,), 6, 64, 4, 64, (3e-3,), 300, 8, 150)),
+    "quick": Profile(
+        "quick", (2, 4, 8, 16, 32, 64), 8192, ("relu", "gelu"), Training((4,), 6, 64, 4, 64, (3e-3,), 400, 8, 200, 200)
+    ),
     "full": Profile(
-        "full", _DEPTHS, 32768, _SUBLAYERS, Training((5, 10), 6, 64, 4, 64, (3e-3, 1e-3, 5e-4), 1000, 8, 300, "library", "en-all")
+        "full",
+        _DEPTHS,
+        32768,
+        _SUBLAYERS,
+        Training((5, 10), 6, 64, 4, 64, (3e-3, 1e-3, 5e-4), 1000, 8, 300, 1000, "library", "en-all"),
     ),
     "gpu": Profile(
         "gpu",
         _DEPTHS,
         32768,
         _SUBLAYERS,
-        Training((5,), 12, 512, 8, 128, (1e-3, 5e-4, 2.5e-4), 4000, 32, 1000, "library", "en-all", "bfloat16"),
+        Training((5,), 12, 512, 8, 128, (1e-3, 5e-4, 2.5e-4), 4000, 32, 1000, 4000, "library", "en-all", "bfloat16"),
     ),
 }
 

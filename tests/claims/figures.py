@@ -116,6 +116,23 @@ def learning_curves(title: str, arms: Mapping[str, Arm], yardsticks: Mapping[str
     return draw
 
 
+def scores_by_arm(title: str, arms: Iterable[str], quantity: str, file: str) -> Figure:
+    """One number of each arm, side by side."""
+
+    def points(values: Values, place: int, label: str) -> dict[str, Any]:
+        return _points(label, "measured", [place], [_interval(values[label][quantity][:, 0], 1.0)], label)
+
+    return lambda values: {
+        "name": file,
+        "title": title,
+        "xlabel": "arm",
+        "ylabel": quantity,
+        "xscale": "linear",
+        "yscale": "linear",
+        "series": [points(values, place, label) for place, label in enumerate(arms, 1)],
+    }
+
+
 def _curve(label: str, x: Sequence[int], readings: Array) -> dict[str, Any]:
     """Means with intervals over networks; values at the start, before anything is learned, would hide the rest."""
     found = mean_interval(readings[:, 1:], LEVEL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from empirical.estimands import log_ratio
 from empirical.training import Arm, Schedule
 from empirical.verdicts import Band
-from tests.claims.arms import TRAINED, Four, label, labelled, text_arm
+from tests.claims.arms import TRAINED, label, labelled, text_arm, text_arms
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import Figure, groups_along_training, layers_along_training
 from tests.claims.laws import collapsed_gradient_law
@@ -54,8 +54,17 @@ def _figures(arm: Arm, file: str) -> tuple[Figure, ...]:
 def post_ln_lower_tens_of_times_in_training(profile: Profile) -> Claim:
     """By condition: of a deep causal model's stream before the first step; not of its parameters, and not once it has trained."""
     sizes = profile.training
-    four = Four.of(profile, text_arm, sizes.rates[0])
-    deep = text_arm(profile, "post-ln", Schedule(sizes.rates[0] / 3, sizes.warmup), DEEP, steps=SHORT, evaluations=2, decided=())
+    arms = text_arms(profile, sizes.rates[0])
+    deep = text_arm(
+        profile,
+        "post-ln",
+        Schedule(sizes.rates[0] / 3, sizes.warmup),
+        DEEP,
+        steps=SHORT,
+        batch=sizes.batch // 2,
+        evaluations=2,
+        decided=(),
+    )
     return Claim(
         id="post-ln-lower-tens-of-times-in-training",
         group="training",
@@ -71,20 +80,20 @@ def post_ln_lower_tens_of_times_in_training(profile: Profile) -> Claim:
             "that is learned is the frequencies of bytes, the same for every token: tokens become alike, and what still tells them apart falls block by block below "
             "the output.",
         ),
-        cells=labelled(four.post, four.post_warm, deep),
+        cells=labelled(arms.post, arms.post_warm, deep),
         checks=(
             stream(deep, 0, SUPPORTED),
             stream(deep, SHORT, REFUTED),
-            stream(four.post, SHORT, REFUTED),
-            stream(four.post_warm, SHORT, REFUTED),
+            stream(arms.post, SHORT, REFUTED),
+            stream(arms.post_warm, SHORT, REFUTED),
             last_matrix(deep, 0, REFUTED),
             last_matrix(deep, SHORT, REFUTED),
-            last_matrix(four.post, SHORT, REFUTED),
+            last_matrix(arms.post, SHORT, REFUTED),
         ),
         expected=BY_CONDITION,
         assumptions=TRAINED,
         looks=sizes.looks,
-        figures=(*_figures(four.post, "cold"), *_figures(four.post_warm, "warm"), *_figures(deep, "deep")),
+        figures=(*_figures(arms.post, "cold"), *_figures(arms.post_warm, "warm"), *_figures(deep, "deep")),
         reported=(
             {
                 "what": "lower over upper layers, Post-LN, first 1,000 steps",
