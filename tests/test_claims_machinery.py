@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import tests.claims.sources  # noqa: F401 - registers the claims
+from empirical.corpora import text
 from empirical.estimands import reading
 from empirical.training import Arm, Schedule
 from empirical.verdicts import Band, Verdict
@@ -176,6 +177,7 @@ def test_claims_share_an_arms_training_which_goes_on_after_a_kill(tmp_path: Path
     record = run(made, first)
     assert (record["passed"], record["checks"][0]["seeds"], told) == (True, 4, [1, 2, 3, 4])
     assert any("topics, sha256" in line and "4 of 4 steps" in line for line in record["sanity"]["checks"])
+    assert record["data"] == {"text": text("topics").digest}
     run(made, first)
     second = Laboratory(torch.device("cpu"), 4096, training=lambda arm, step, loss: told.append(step), checkpoints=tmp_path)
     assert run(made, second)["checks"][0]["measured"] == record["checks"][0]["measured"]

@@ -58,8 +58,8 @@ def test_warm_up_on_the_sources_outcome_and_on_others(claims: dict[str, Claim]) 
     assert without == [REFUTED, REFUTED, SUPPORTED, SUPPORTED, REFUTED, SUPPORTED, REFUTED, SUPPORTED]
     fails = verdicts(claim, changed(usual, 3.4, "pre-ln", "no warm-up"))  # Pre-LN does not
     assert fails == [SUPPORTED, SUPPORTED, REFUTED, REFUTED, SUPPORTED, REFUTED, SUPPORTED, REFUTED]
-    neither = verdicts(claim, changed(changed(usual, 3.2, "post-ln", "warm-up 200"), 3.2, "post-ln", "no warm-up"))
-    assert neither[1] is neither[4] is REFUTED  # a warm-up does not help
+    neither = verdicts(claim, {name: 3.26 if "post-ln" in name else 2.45 for name in usual})  # a warm-up does not help
+    assert SUPPORTED not in (neither[1], neither[4], neither[6])
 
 
 def test_a_higher_perplexity_or_a_divergence_refutes(claims: dict[str, Claim]) -> None:

@@ -43,6 +43,11 @@ class TrainingCell:
         joined = {name: np.concatenate([group.values[name] for group in self.groups]) for name in common}
         return {name: value[:members] for name, value in joined.items()}
 
+    @property
+    def data(self) -> str:
+        """Hash of what was learned, once something was trained."""
+        return self.groups[0].data
+
     def _train(self, members: range) -> Trained:
         checkpoint = None
         if self.folder is not None:

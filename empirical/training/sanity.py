@@ -36,5 +36,5 @@ def _data(cell: TrainingCell) -> str:
     from empirical.corpora.hashes import standing
 
     kind, _, data = cell.arm.task.partition(":")
-    name, digest = data or KINDS[kind][0], cell.groups[0].data
+    name, digest = data or KINDS[kind][0], cell.data
     return f"data {name}, sha256 {digest[:12]}…, {standing('regression' if kind == 'regression' else name, digest)}"

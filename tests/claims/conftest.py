@@ -184,6 +184,6 @@ def recorder(request: pytest.FixtureRequest, profile: Profile, laboratory: Labor
     yield record
     complete = set(planned) <= set(record.finished)
     record.close(complete)
-    if complete:
-        shutil.rmtree(checkpoints(config, laboratory.device.type), ignore_errors=True)
+    if complete and laboratory.checkpoints is not None:
+        shutil.rmtree(laboratory.checkpoints, ignore_errors=True)
     config.stash[RECORDED] = path

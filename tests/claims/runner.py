@@ -126,6 +126,7 @@ def _measure(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
         "table": _table(figures),
         "summary": None if claim.summary is None else claim.summary.record(values),
         "sanity": {"passed": True, "checks": list(_gates(claim, laboratory))},
+        "data": {arm.task: laboratory.trained(arm).data for arm in claim.cells.values() if isinstance(arm, Arm)},
         "error": None,
     }
 
