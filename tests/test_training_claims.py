@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import tests.claims.sources  # noqa: F401 - registers the claims
 from empirical.estimands import difference, learned_over, margin, share_learned
 from empirical.statistics import estimate
-from empirical.training import Arm, Schedule
+from empirical.training import Arm, Schedule, train
 from tests.claims.arms import label, text_arm, text_arms, translation_arm
 from tests.claims.declaration import BUILDERS, PROFILES, REFUTED, SUPPORTED, Claim, Profile
+from tests.claims.sources.training_gradients import GROUPS
 
 QUICK = PROFILES["quick"]
 UNIGRAMS, BIGRAMS, SCATTER = 3.27, 2.53, 0.01
@@ -116,3 +118,9 @@ def test_arms_are_independent_of_each_other_and_of_other_base_seeds(profile: Pro
         arms += (translation_arm(own, "pre-ln", Schedule(3e-3)), text_arm(own, "pre-ln", Schedule(3e-3), 2))
     assert len({arm.seed for arm in arms}) == len(arms) == 12
     assert len({label(arm) for arm in arms}) == 6
+
+
+def test_groups_stand_in_the_order_of_a_post_ln_networks_readings() -> None:
+    arm = text_arm(replace(QUICK, training=replace(QUICK.training, width=8)), "post-ln", Schedule(1e-3), 1, steps=1, profiled=())
+    found = train(arm, (0,), torch.device("cpu")).labels["group-gradient"]
+    assert [name.removeprefix("decoder ").replace("ffn", "FFN") for name in found] == list(GROUPS)

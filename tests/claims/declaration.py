@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -28,6 +28,7 @@ class Training:
         rates: peak learning rates, the claims' own first.
         steps, batch: of the optimiser.
         warmup: steps of it, where there is one.
+        deep: blocks of the stacks that are to be too deep for Post-LN.
         short: steps of networks that cost more (translation, deep stacks); their warm-up is shorter in proportion.
         text, pairs: corpora.
         dtype: as `Arm`.
@@ -35,6 +36,7 @@ class Training:
 
     looks: tuple[int, ...]
     depth: int
+    deep: int
     width: int
     heads: int
     tokens: int
@@ -74,24 +76,32 @@ class Profile:
 
 
 _DEPTHS, _SUBLAYERS = (2, 4, 8, 16, 32, 64, 128, 256), ("linear", "relu", "gelu", "silu", "tanh")
+_LAPTOP = Training(
+    looks=(4,), depth=6, deep=12, width=64, heads=4, tokens=64, rates=(3e-3,), steps=400, batch=8, warmup=200, short=200
+)
+_LONGER = replace(
+    _LAPTOP, looks=(5, 10), deep=24, rates=(3e-3, 1e-3, 5e-4), steps=1000, warmup=300, short=1000, text="library", pairs="en-all"
+)
+_LARGE = Training(
+    looks=(5,),
+    depth=12,
+    deep=64,
+    width=512,
+    heads=8,
+    tokens=128,
+    rates=(1e-3, 5e-4, 2.5e-4),
+    steps=4000,
+    batch=32,
+    warmup=1000,
+    short=4000,
+    text="library",
+    pairs="en-all",
+    dtype="bfloat16",
+)
 PROFILES = {
-    "quick": Profile(
-        "quick", (2, 4, 8, 16, 32, 64), 8192, ("relu", "gelu"), Training((4,), 6, 64, 4, 64, (3e-3,), 400, 8, 200, 200)
-    ),
-    "full": Profile(
-        "full",
-        _DEPTHS,
-        32768,
-        _SUBLAYERS,
-        Training((5, 10), 6, 64, 4, 64, (3e-3, 1e-3, 5e-4), 1000, 8, 300, 1000, "library", "en-all"),
-    ),
-    "gpu": Profile(
-        "gpu",
-        _DEPTHS,
-        32768,
-        _SUBLAYERS,
-        Training((5,), 12, 512, 8, 128, (1e-3, 5e-4, 2.5e-4), 4000, 32, 1000, 4000, "library", "en-all", "bfloat16"),
-    ),
+    "quick": Profile("quick", (2, 4, 8, 16, 32, 64), 8192, ("relu", "gelu"), _LAPTOP),
+    "full": Profile("full", _DEPTHS, 32768, _SUBLAYERS, _LONGER),
+    "gpu": Profile("gpu", _DEPTHS, 32768, _SUBLAYERS, _LARGE),
 }
 
 

@@ -15,12 +15,11 @@ from tests.claims.texts import WANG
 
 @claim
 def deepnorm_trains_where_post_ln_fails(profile: Profile) -> Claim:
-    """Supported: at twice the depth and a third of the rate of the warm-up claim, both with the same warm-up."""
+    """Supported: deeper and at a third of the rate of the warm-up claim, both with the same warm-up."""
     sizes = profile.training
     schedule = Schedule(sizes.rates[0] / 3, sizes.short_warmup)
     post, deep = (
-        text_arm(profile, variant, schedule, 2 * sizes.depth, steps=sizes.short, profiled=())
-        for variant in ("post-ln", "deepnorm")
+        text_arm(profile, variant, schedule, sizes.deep, steps=sizes.short, profiled=()) for variant in ("post-ln", "deepnorm")
     )
     cells = (label(post), label(deep))
     return Claim(
@@ -29,7 +28,7 @@ def deepnorm_trains_where_post_ln_fails(profile: Profile) -> Claim:
         title="DeepNorm trains at a depth where Post-LN fails with the same warm-up",
         statement="DeepNorm trains stacks so deep that Post-LN diverges.",
         source=WANG,
-        reading=f"{2 * sizes.depth} blocks, d = {sizes.width}, peak rate {schedule.peak:g}, {sizes.short_warmup} steps of warm-up, {sizes.short} steps on bytes of CPython's "
+        reading=f"{sizes.deep} blocks, d = {sizes.width}, peak rate {schedule.peak:g}, {sizes.short_warmup} steps of warm-up, {sizes.short} steps on bytes of CPython's "
         "documentation. A network that does not diverge but learns nothing of the context counts as failed.",
         law=step_law(
             "deepnorm",
@@ -56,7 +55,7 @@ def deepnorm_trains_where_post_ln_fails(profile: Profile) -> Claim:
         looks=sizes.looks,
         figures=(
             learning_curves(
-                f"Text, {2 * sizes.depth} blocks: held-out loss",
+                f"Text, {sizes.deep} blocks: held-out loss",
                 labelled(post, deep),
                 {"unlearned-loss": "unigrams", "bigram-loss": "bigrams"},
             ),

@@ -35,19 +35,23 @@ def last_matrix(arm: Arm, step: int, expected: object) -> Check:
     return _ratio(arm, "square of W₂'s gradient, block 1 over block L", MATRICES, step, len(names) - 1, expected)
 
 
-def _figures(arm: Arm, file: str) -> tuple[Figure, ...]:
-    depth, per_block = arm.configuration.depth, len(arm.configuration.matrix_names)
-    name = label(arm)
-    last = range(per_block - 1, depth * per_block, per_block)
-    return (
-        layers_along_training(
-            f"Squared stream gradient, {name}", arm, name, STREAM, range(depth + 1), range(depth + 1), "layer l", f"{file}-stream"
-        ),
-        layers_along_training(
-            f"Squared gradient of W₂, {name}", arm, name, MATRICES, last, range(1, depth + 1), "block l", f"{file}-matrices"
-        ),
-        groups_along_training(f"Squared gradient by group, {name}", arm, name, GROUPS, f"{file}-groups"),
+def _streams(arm: Arm, file: str) -> Figure:
+    layers = range(arm.configuration.depth + 1)
+    return layers_along_training(
+        f"Squared stream gradient, {label(arm)}", arm, label(arm), STREAM, layers, layers, "layer l", file
     )
+
+
+def _last_matrices(arm: Arm, file: str) -> Figure:
+    depth, per_block = arm.configuration.depth, len(arm.configuration.matrix_names)
+    rows, blocks = range(per_block - 1, depth * per_block, per_block), range(1, depth + 1)
+    return layers_along_training(
+        f"Squared gradient of W₂, {label(arm)}", arm, label(arm), MATRICES, rows, blocks, "block l", file
+    )
+
+
+def _groups(arm: Arm, file: str) -> Figure:
+    return groups_along_training(f"Squared gradient by group, {label(arm)}", arm, label(arm), GROUPS, file)
 
 
 @claim
@@ -73,19 +77,19 @@ def post_ln_lower_tens_of_times_in_training(profile: Profile) -> Claim:
         source=REVIEW,
         reading=f"Squared gradients at the start and after {SHORT} steps, causal models of real text: of the stream, layer 0 over layer L, and of W₂, block 1 "
         f"over block L; {sizes.depth} blocks without and with warm-up, and {DEEP} blocks with warm-up, whose stream at the start is the case that "
-        "post-ln-lower-tens-of-times finds in range. Profiles in between are shown.",
+        "post-ln-lower-tens-of-times finds in range. Profiles in between are shown, and Pre-LN's beside them.",
         law=collapsed_gradient_law(
             "post-ln",
             "At the start a causal mask lets early tokens collect coherent gradients, so the stream's gradient grows downwards with depth. The first thing "
             "that is learned is the frequencies of bytes, the same for every token: tokens become alike, and what still tells them apart falls block by block below "
             "the output.",
         ),
-        cells=labelled(arms.post, arms.post_warm, deep),
+        cells=labelled(arms.post, arms.post_warm, arms.pre, deep),
         checks=(
             stream(deep, 0, SUPPORTED),
             stream(deep, SHORT, REFUTED),
             stream(arms.post, SHORT, REFUTED),
-            stream(arms.post_warm, SHORT, REFUTED),
+            stream(arms.post_warm, arms.post_warm.read[-1], REFUTED),
             last_matrix(deep, 0, REFUTED),
             last_matrix(deep, SHORT, REFUTED),
             last_matrix(arms.post, SHORT, REFUTED),
@@ -93,7 +97,17 @@ def post_ln_lower_tens_of_times_in_training(profile: Profile) -> Claim:
         expected=BY_CONDITION,
         assumptions=TRAINED,
         looks=sizes.looks,
-        figures=(*_figures(arms.post, "cold"), *_figures(arms.post_warm, "warm"), *_figures(deep, "deep")),
+        figures=(
+            _streams(deep, "deep-stream"),
+            _streams(arms.post_warm, "warm-stream"),
+            _streams(arms.post, "cold-stream"),
+            _streams(arms.pre, "pre-ln-stream"),
+            _last_matrices(deep, "deep-matrices"),
+            _last_matrices(arms.post_warm, "warm-matrices"),
+            _groups(deep, "deep-groups"),
+            _groups(arms.post_warm, "warm-groups"),
+            _groups(arms.post, "cold-groups"),
+        ),
         reported=(
             {
                 "what": "lower over upper layers, Post-LN, first 1,000 steps",
