@@ -12,6 +12,23 @@ from tests.claims.laws import step_law
 from tests.claims.sources.warm_up import FAILED, FAILED_BESIDE
 from tests.claims.texts import WANG
 
+REPORTED = (
+    {
+        "what": "BLEU on WMT17 En-De at 18-18, 50-50 and 100-100 layers, Post-LN",
+        "source": "Wang et al. 2022, table, as second-hand accounts give it",
+        "value": "28.8, diverged, diverged",
+        "ours": "see the first check",
+        "note": "",
+    },
+    {
+        "what": "the same, DeepNorm",
+        "source": "Wang et al. 2022, table, as second-hand accounts give it",
+        "value": "28.8, 29.0, 28.9",
+        "ours": "see the second check",
+        "note": "",
+    },
+)
+
 
 @claim
 def deepnorm_trains_where_post_ln_fails(profile: Profile) -> Claim:
@@ -60,20 +77,5 @@ def deepnorm_trains_where_post_ln_fails(profile: Profile) -> Claim:
                 {"unlearned-loss": "unigrams", "bigram-loss": "bigrams"},
             ),
         ),
-        reported=(
-            {
-                "what": "BLEU on WMT17 En-De at 18-18, 50-50 and 100-100 layers, Post-LN",
-                "source": "Wang et al. 2022, table, as second-hand accounts give it",
-                "value": "28.8, diverged, diverged",
-                "ours": "see the first check",
-                "note": "",
-            },
-            {
-                "what": "the same, DeepNorm",
-                "source": "Wang et al. 2022, table, as second-hand accounts give it",
-                "value": "28.8, 29.0, 28.9",
-                "ours": "see the second check",
-                "note": "",
-            },
-        ),
+        reported=REPORTED,
     )
