@@ -47,9 +47,9 @@ def learned_over(cell: str, other: str) -> Statistic:
     return statistic
 
 
-def margin(cell: str) -> Statistic:
-    """How far every held-out loss after the start lies below that of a model that ignores its input."""
-    return lambda means: means[cell]["unlearned-loss"] - means[cell]["held-out-loss"][..., 1:]
+def margin(cell: str, first: int = 1) -> Statistic:
+    """How far every held-out loss from evaluation ``first`` on lies below that of a model that ignores its input."""
+    return lambda means: means[cell]["unlearned-loss"] - means[cell]["held-out-loss"][..., first:]
 
 
 def log_reading(cell: str, quantity: str, row: int, power: float = 1.0) -> Statistic:

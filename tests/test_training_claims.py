@@ -107,6 +107,7 @@ def test_statistics_of_losses_by_hand() -> None:
     assert learned_over("a", "b")(means) == pytest.approx([1.5])
     assert difference("b", "a", "final-loss")(means) == pytest.approx([0.25])
     assert margin("a")(means) == pytest.approx([-0.5, 0.75])
+    assert margin("a", 2)(means) == pytest.approx([0.75])
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))

@@ -26,10 +26,10 @@ def text_arm(profile: Profile, variant: str, schedule: Schedule, depth: int | No
     )
 
 
-def translation_arm(profile: Profile, variant: str, schedule: Schedule, depth: int | None = None, **more: Any) -> Arm:
-    """An encoder and a decoder of the same depth that learn the profile's pairs; ``more`` as `Arm`."""
-    task, usual = f"translation:{profile.training.pairs}", _usual(profile) | {"steps": profile.training.short, "profiled": ()}
-    return seeded(profile, Arm(_blocks(profile, variant, depth), schedule, task, **usual | more))
+def translation_arm(profile: Profile, variant: str, schedule: Schedule, **more: Any) -> Arm:
+    """The profile's blocks, half of them encoder and half decoder, learn the profile's pairs; ``more`` as `Arm`."""
+    blocks, task = _blocks(profile, variant, profile.training.depth // 2), f"translation:{profile.training.pairs}"
+    return seeded(profile, Arm(blocks, schedule, task, **_usual(profile) | {"profiled": ()} | more))
 
 
 def seeded(profile: Profile, arm: Arm) -> Arm:

@@ -29,7 +29,7 @@ class Training:
         steps, batch: of the optimiser.
         warmup: steps of it, where there is one.
         deep: blocks of the stacks that are to be too deep for Post-LN.
-        short: steps of networks that cost more (translation, deep stacks); their warm-up is shorter in proportion.
+        short: steps of deep stacks; their warm-up is shorter in proportion.
         text, pairs: corpora.
         dtype: as `Arm`.
     """

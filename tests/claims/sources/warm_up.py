@@ -8,7 +8,7 @@ from math import inf
 from empirical.estimands import difference, learned_over, margin, share_learned
 from empirical.training import Arm, Schedule
 from empirical.verdicts import Band
-from tests.claims.arms import TRAINED, Arms, label, labelled, text_arms, translation_arm
+from tests.claims.arms import EVALUATIONS, TRAINED, Arms, label, labelled, text_arms, translation_arm
 from tests.claims.checks import lower
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import Figure, learning_curves, scores_by_arm
@@ -84,7 +84,7 @@ def _curves(arms: Mapping[str, Arm], what: str, file: str) -> Figure:
 def _translations(profile: Profile) -> tuple[Arm, Arm, Arm]:
     """Post-LN without warm-up and with it, Pre-LN without."""
     rate = profile.training.rates[0]
-    cold, warm = Schedule(rate), Schedule(rate, profile.training.short_warmup)
+    cold, warm = Schedule(rate), Schedule(rate, profile.training.warmup)
     return (
         translation_arm(profile, "post-ln", cold),
         translation_arm(profile, "post-ln", warm),
@@ -104,8 +104,8 @@ def warm_up(profile: Profile) -> Claim:
         title="Post-LN needs a learning-rate warm-up, Pre-LN does not",
         statement="Without warm-up a Post-LN Transformer fails to train, with it it trains; a Pre-LN Transformer trains without.",
         source=REVIEW,
-        reading=f"{sizes.depth} blocks of attention and GELU (twice as many for translation: encoder and decoder), d = {sizes.width}, peak rate "
-        f"{sizes.rates[0]:g}, {sizes.steps} steps ({sizes.short} for translation), part of them warm-up or none; bytes of CPython's documentation, messages of "
+        reading=f"{sizes.depth} blocks of attention and GELU (for translation half of them encoder and half decoder), d = {sizes.width}, peak rate "
+        f"{sizes.rates[0]:g}, {sizes.steps} steps, the first {sizes.warmup} of them warm-up or none; bytes of CPython's documentation, messages of "
         "Django's catalogues. Loss on held-out documents and sentences; failure is measured. Other peak rates are shown, not judged.",
         law={"text": WHY, "latex": ""},
         cells={name: arm for arms in (text, *others) for name, arm in arms.cells.items()} | labelled(*translation),
@@ -150,10 +150,10 @@ def pre_ln_perplexity(profile: Profile) -> Claim:
         return Check(name, difference(*cells, "final-loss"), cells, NO_HIGHER, "statement", logarithm=True)
 
     below = Check(
-        f"unigram loss less that of {named(text.pre)}, every evaluation behind the start, {_at(text.pre)}",
-        margin(label(text.pre)),
+        f"unigram loss less that of {named(text.pre)}, every evaluation behind the first fifth, {_at(text.pre)}",
+        margin(label(text.pre), EVALUATIONS // 5 + 1),
         (label(text.pre),),
-        lower(0.0, "no divergence: it never returns to the loss of a model that ignores its input"),
+        lower(0.0, "no divergence: once learned, in the first fifth of the steps, the bytes' frequencies are not lost again"),
         "statement",
         unit="nats",
     )
