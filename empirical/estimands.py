@@ -57,6 +57,11 @@ def log_reading(cell: str, quantity: str, row: int, power: float = 1.0) -> Stati
     return lambda means: power * np.log(means[cell][quantity][..., row, None])
 
 
+def ratio(cell: str, quantity: str, above: int, below: int) -> Statistic:
+    """Row ``above`` over row ``below``: for few members, whose ratio's logarithm scatters by more than 1."""
+    return lambda means: means[cell][quantity][..., above, None] / means[cell][quantity][..., below, None]
+
+
 def log_ratio(cell: str, quantity: str, above: int, below: int, power: float = 1.0) -> Statistic:
     """``power`` times the logarithm of row ``above`` over row ``below``."""
     return lambda means: (
