@@ -17,6 +17,7 @@ from tests.claims.declaration import BUILDERS, PROFILES, REFUTED, SUPPORTED, Cla
 from tests.claims.sources.training_gradients import GROUPS
 
 QUICK = PROFILES["quick"]
+MODULES = ("warm_up", "training_gradients", "deepnorm_trained")
 UNIGRAMS, BIGRAMS, SCATTER = 3.27, 2.53, 0.01
 
 
@@ -48,20 +49,31 @@ def changed(finals: dict[str, float], new: float, *words: str) -> dict[str, floa
 
 @pytest.fixture(scope="module")
 def claims() -> dict[str, Claim]:
-    names = ("warm-up", "pre-ln-perplexity", "post-ln-lower-tens-of-times-in-training", "deepnorm-trains-where-post-ln-fails")
-    return {name: BUILDERS[name](QUICK) for name in names}
+    return {name: build(QUICK) for name, build in BUILDERS.items() if build.__module__.split(".")[-1] in MODULES}
 
 
 def test_warm_up_on_the_sources_outcome_and_on_others(claims: dict[str, Claim]) -> None:
     claim = claims["warm-up"]
     usual = as_sources_say(claim)
-    assert verdicts(claim, usual) == [SUPPORTED] * 8
-    without = verdicts(claim, changed(usual, 2.55, "post-ln", "no warm-up"))  # Post-LN trains without warm-up
-    assert without == [REFUTED, REFUTED, SUPPORTED, SUPPORTED, REFUTED, SUPPORTED, REFUTED, SUPPORTED]
-    fails = verdicts(claim, changed(usual, 3.4, "pre-ln", "no warm-up"))  # Pre-LN does not
-    assert fails == [SUPPORTED, SUPPORTED, REFUTED, REFUTED, SUPPORTED, REFUTED, SUPPORTED, REFUTED]
-    neither = verdicts(claim, {name: 3.26 if "post-ln" in name else 2.45 for name in usual})  # a warm-up does not help
-    assert SUPPORTED not in (neither[1], neither[4], neither[6])
+    assert verdicts(claim, usual) == [SUPPORTED] * 4
+    without = changed(usual, 2.55, "post-ln", "no warm-up")
+    assert verdicts(claim, without) == [REFUTED, REFUTED, SUPPORTED, SUPPORTED]  # Post-LN trains without warm-up
+    fails = changed(usual, 3.4, "pre-ln", "no warm-up")
+    assert verdicts(claim, fails) == [SUPPORTED, SUPPORTED, REFUTED, REFUTED]  # Pre-LN does not
+    needless = changed(usual, 3.2, "post-ln", "warm-up 200")
+    assert verdicts(claim, needless)[:2] == [SUPPORTED, REFUTED]  # a warm-up does not help
+
+
+def test_translation_on_the_sources_outcome_and_on_others(claims: dict[str, Claim]) -> None:
+    claim = claims["warm-up-translation"]
+    usual = as_sources_say(claim)
+    assert verdicts(claim, usual) == [SUPPORTED] * 3
+    assert verdicts(claim, changed(usual, 2.3, "post-ln", "no warm-up")) == [SUPPORTED, REFUTED, REFUTED]
+    assert verdicts(claim, changed(usual, 3.4, "pre-ln")) == [REFUTED, REFUTED, SUPPORTED]
+    gpu = BUILDERS[claim.id](PROFILES["gpu"])
+    outright = as_sources_say(gpu)
+    assert verdicts(gpu, outright)[3] is SUPPORTED
+    assert verdicts(gpu, changed(outright, 2.7, "post-ln", "no warm-up"))[3] is REFUTED
 
 
 def test_a_higher_perplexity_or_a_divergence_refutes(claims: dict[str, Claim]) -> None:
