@@ -21,9 +21,45 @@ def reading(cell: str, quantity: str, row: int) -> Statistic:
     return lambda means: means[cell][quantity][..., row, None]
 
 
+def difference(above: str, below: str, quantity: str, row: int = -1) -> Statistic:
+    """The mean of one row in the cell ``above`` less that in the cell ``below``."""
+    over, under = reading(above, quantity, row), reading(below, quantity, row)
+    return lambda means: over(means) - under(means)
+
+
+def share_learned(cell: str) -> Statistic:
+    """How far a trained arm has come from the loss of unigrams (0) to that of bigrams (1)."""
+
+    def statistic(means: Means) -> Array:
+        start, end, own = (means[cell][name][..., -1, None] for name in ("unlearned-loss", "bigram-loss", "final-loss"))
+        return (start - own) / (start - end)
+
+    return statistic
+
+
+def learned_over(cell: str, other: str) -> Statistic:
+    """What one arm has learned over what another has, each from the loss of a model that ignores its input."""
+
+    def statistic(means: Means) -> Array:
+        own, others = (means[c]["unlearned-loss"] - means[c]["final-loss"] for c in (cell, other))
+        return own / others
+
+    return statistic
+
+
+def margin(cell: str, first: int = 1) -> Statistic:
+    """How far every held-out loss from evaluation ``first`` on lies below that of a model that ignores its input."""
+    return lambda means: means[cell]["unlearned-loss"] - means[cell]["held-out-loss"][..., first:]
+
+
 def log_reading(cell: str, quantity: str, row: int, power: float = 1.0) -> Statistic:
     """``power`` times the logarithm of one row's mean."""
     return lambda means: power * np.log(means[cell][quantity][..., row, None])
+
+
+def ratio(cell: str, quantity: str, above: int, below: int) -> Statistic:
+    """Row ``above`` over row ``below``: for few members, whose ratio's logarithm scatters by more than 1."""
+    return lambda means: means[cell][quantity][..., above, None] / means[cell][quantity][..., below, None]
 
 
 def log_ratio(cell: str, quantity: str, above: int, below: int, power: float = 1.0) -> Statistic:

@@ -14,7 +14,7 @@ STATEMENTS = {
     "by condition": "The statement holds under some conditions and fails under others",
     "inconclusive": "The evidence is inconclusive",
 }
-GROUPS = {"gradients": "Gradients at initialisation", "forward": "Forward scale", "variants": "Variants"}
+GROUPS = {"gradients": "Gradients at initialisation", "forward": "Forward scale", "training": "Training", "variants": "Variants"}
 
 SUMMARIES = {"post-ln-growth": "Gradients that grow like L − l + 1"}
 """Headings of the pages on one statement in several readings, by the key that its claims share."""

@@ -12,14 +12,17 @@ import pytest
 import torch
 
 import tests.claims.sources  # noqa: F401 - registers the claims
+from empirical.corpora import text
 from empirical.estimands import reading
+from empirical.training import Arm, Schedule
 from empirical.verdicts import Band, Verdict
 from tests.claims.declaration import BUILDERS, BY_CONDITION, PROFILES, REFUTED, SUPPORTED, Check, Claim
 from tests.claims.recorder import Recorder
 from tests.claims.runner import Laboratory, run
 from tests.claims.sources.generic import PARTS
 from tests.claims.sweeps import Sweep
-from theory.variants import registry
+from theory.configuration import Configuration
+from theory.variants import load, registry
 
 ROOT = Path(__file__).resolve().parents[1]
 UNIT = Band(0.9, 1.1, "made up for this test")
@@ -158,3 +161,30 @@ def test_a_bad_option_is_refused_in_one_line_before_anything_is_measured(option:
     assert result.returncode == 2
     assert word in result.stdout + result.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_claims_share_an_arms_training_which_goes_on_after_a_kill(tmp_path: Path) -> None:
+    arm = Arm(
+        Configuration(load("pre-ln"), ("gelu",), 1, 8, 4),
+        Schedule(1e-2),
+        "text",
+        steps=4,
+        batch=2,
+        held_out=4,
+        profiled=(),
+        decided=(),
+    )
+    check = Check("loss", reading("a", "final-loss", 0), ("a",), Band(0, 9, "made up"), "statement", predicted=None)
+    made = Claim(
+        "made-up", "training", "t", "s", "o", "r", {"latex": "1", "text": "one"}, {"a": arm}, (check,), SUPPORTED, looks=(4,)
+    )
+    told: list[int] = []
+    first = Laboratory(torch.device("cpu"), 4096, training=lambda arm, step, loss: told.append(step), checkpoints=tmp_path)
+    record = run(made, first)
+    assert (record["passed"], record["checks"][0]["seeds"], told) == (True, 4, [1, 2, 3, 4])
+    assert any("topics, sha256" in line and "4 of 4 steps" in line for line in record["sanity"]["checks"])
+    assert record["data"] == {"text": text("topics").digest}
+    run(made, first)
+    second = Laboratory(torch.device("cpu"), 4096, training=lambda arm, step, loss: told.append(step), checkpoints=tmp_path)
+    assert run(made, second)["checks"][0]["measured"] == record["checks"][0]["measured"]
+    assert told == [1, 2, 3, 4]

@@ -115,6 +115,11 @@ def test_entropies_against_independent_counts() -> None:
     assert corpus.unigram_entropy == pytest.approx(-sum(math.log(chance[b]) for b in rest) / len(rest), rel=1e-12)
     logs = [math.log((double[a, b] + chance[b]) / (before[a] + 1)) for a, b in zip(rest, rest[1:], strict=False)]
     assert corpus.bigram_entropy == pytest.approx(-sum(logs) / len(logs), rel=1e-12)
+    windows = corpus.held_out_windows(64, 5)
+    pairs = [pair for window in windows.tolist() for pair in zip(window, window[1:], strict=False)]
+    assert corpus.unigram_loss(windows) == pytest.approx(-sum(math.log(chance[b]) for _, b in pairs) / 320, rel=1e-12)
+    logs = [math.log((double[a, b] + chance[b]) / (before[a] + 1)) for a, b in pairs]
+    assert corpus.bigram_loss(windows) == pytest.approx(-sum(logs) / 320, rel=1e-12)
 
 
 def test_entropies_of_a_text_that_can_be_done_by_hand() -> None:

@@ -44,7 +44,12 @@ class StandIn:
     held_out: Tensor
     digest: str = "stand-in"
     vocabulary: int = LETTERS
-    unigram_entropy: float = log(LETTERS)
+
+    def unigram_loss(self, windows: Tensor) -> float:
+        return log(LETTERS)
+
+    def bigram_loss(self, windows: Tensor) -> float:
+        return log(LETTERS) / 2
 
     def windows(self, generator: torch.Generator, batch: int, length: int) -> Tensor:
         starts = torch.randint(len(self.train) - length, (batch,), generator=generator)
@@ -545,3 +550,23 @@ def test_the_command_reads_real_text(run) -> None:
 def test_the_commands_errors_are_one_line(run, flags: tuple[str, ...], message: str) -> None:
     code, out, err = run("empirical", "train", "pre-ln", *SMALL, *flags)
     assert (code, out) == (2, "") and message in err and err.count("\n") == 1
+
+
+def test_what_ignores_its_input_is_judged_on_the_same_examples() -> None:
+    """Unigrams' loss of the arm's own held-out windows and sentences, against counts made here; padding does not count."""
+    windows = corpora.text("topics").held_out_windows(TOKENS, 8)
+    counts = corpora.text("topics").train.bincount(minlength=256).double() + 1
+    expected = -(counts / counts.sum()).log()[windows[:, 1:]].mean()
+    found = train(_arm(task="text", steps=1, evaluations=1, profiled=()), range(MEMBERS), CPU)
+    assert found.unlearned == pytest.approx(float(expected), rel=1e-12)
+    assert found.values["unlearned-loss"].tolist() == [[found.unlearned]] * MEMBERS
+
+    @dataclass(frozen=True)
+    class Sentences:
+        train = [(torch.tensor([3]), torch.tensor([1, 3, 3, 2])), (torch.tensor([3]), torch.tensor([1, 4, 2]))]
+        vocabulary = 5
+
+    own = tasks.TranslationTask(Sentences(), None, None, (0, 1, 2))  # type: ignore[arg-type]
+    held_out = (torch.tensor([[[3], [3]]]), torch.tensor([[[1, 3, 2, 0], [1, 4, 4, 2]]]))
+    chances = {2: 3 / 10, 3: 3 / 10, 4: 2 / 10}
+    assert own.unlearned(held_out) == pytest.approx(-sum(log(chances[i]) for i in (3, 2, 4, 4, 2)) / 5, rel=1e-12)

@@ -69,16 +69,27 @@ class Text:
 
         Every context has one more observation, spread as the unigram distribution.
         """
-        before, after = self.train[:-1], self.train[1:]
-        counts = torch.bincount(before * self.vocabulary + after, minlength=self.vocabulary**2).double()
-        counts = counts.view(self.vocabulary, self.vocabulary) + self._unigram
-        chances = counts / counts.sum(1, keepdim=True)
-        return float(-chances[self.held_out[:-1], self.held_out[1:]].log().mean())
+        return self.bigram_loss(self.held_out)
 
-    @property
+    def unigram_loss(self, windows: Tensor) -> float:
+        """What `unigram_entropy` is, of all tokens but the first of each window, (…, length + 1)."""
+        return float(-self._unigram.log()[windows[..., 1:]].mean())
+
+    def bigram_loss(self, windows: Tensor) -> float:
+        """What `bigram_entropy` is, of all tokens but the first of each window, (…, length + 1)."""
+        return float(-self._bigram[windows[..., :-1], windows[..., 1:]].log().mean())
+
+    @cached_property
     def _unigram(self) -> Tensor:
         counts = torch.bincount(self.train, minlength=self.vocabulary).double() + 1
         return counts / counts.sum()
+
+    @cached_property
+    def _bigram(self) -> Tensor:
+        before, after = self.train[:-1], self.train[1:]
+        counts = torch.bincount(before * self.vocabulary + after, minlength=self.vocabulary**2).double()
+        counts = counts.view(self.vocabulary, self.vocabulary) + self._unigram
+        return counts / counts.sum(1, keepdim=True)
 
     @staticmethod
     def _places(tokens: Tensor, length: int) -> int:

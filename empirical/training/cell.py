@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -40,8 +39,14 @@ class TrainingCell:
         have = sum(len(group.ended) for group in self.groups)
         if have < members:
             self.groups.append(self._train(range(have, members)))
-        joined = {name: np.concatenate([group.values[name] for group in self.groups]) for name in self.groups[0].values}
+        common = [name for name in self.groups[0].values if all(name in group.values for group in self.groups)]
+        joined = {name: np.concatenate([group.values[name] for group in self.groups]) for name in common}
         return {name: value[:members] for name, value in joined.items()}
+
+    @property
+    def data(self) -> str:
+        """Hash of what was learned, once something was trained."""
+        return self.groups[0].data
 
     def _train(self, members: range) -> Trained:
         checkpoint = None
@@ -49,9 +54,3 @@ class TrainingCell:
             self.folder.mkdir(parents=True, exist_ok=True)
             checkpoint = self.folder / f"{self.arm.digest[:16]}-{members.start}-{members.stop}.pt"
         return train(self.arm, members, self.device, self.progress, checkpoint)
-
-
-@cache
-def shared_cell(arm: Arm, device: torch.device = CPU) -> TrainingCell:
-    """One cell an arm: claims that read the same arm share its training."""
-    return TrainingCell(arm, device)

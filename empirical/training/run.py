@@ -35,12 +35,13 @@ class Trained:
 
     Attributes:
         values: (members, rows) by quantity; ``held-out-loss`` has one row an evaluation, an arm that ended early keeps its
-            last loss for the evaluations it skipped.
+            last loss for the evaluations it skipped; ``final-loss`` is the last of them, ``unlearned-loss`` is `unlearned`.
         steps: the evaluations' steps.
         labels: of the rows of ``stream-gradient``, ``parameter-gradient`` and ``group-gradient``.
-        unlearned: held-out loss of a model that has learned nothing, where it is known.
+        unlearned: loss of a model that has learned nothing on the same held-out examples, where it is known.
         taken: steps that were taken.
         ended: the rule that decided each member early; empty where none did.
+        data: hash of what was learned.
     """
 
     values: Mapping[str, np.ndarray]
@@ -49,6 +50,7 @@ class Trained:
     unlearned: float | None
     taken: int
     ended: tuple[str, ...]
+    data: str
 
 
 def train(
@@ -95,6 +97,7 @@ class _Run:
         self.store = Store(Draws(arm.seed, members, device, dtype))
         self.generators = [_generator(arm.seed, member) for member in members]
         self.held_out = self.task.held_out(arm.configuration, arm.held_out)
+        self.unlearned = self.task.unlearned(self.held_out)
         self.shared = tuple(side[:, : arm.batch] for side in self.held_out)
         self.step, self.loss = 0, float("nan")
         self.losses: list[np.ndarray] = []
@@ -154,7 +157,7 @@ class _Run:
             self.losses.append(losses.numpy())
             steps, history = self.arm.evaluated[: len(self.losses)], np.stack(self.losses)
             for name, rule in self.rules.items():
-                decided = rule(self.arm, steps, history, self.task.unlearned)
+                decided = rule(self.arm, steps, history, self.unlearned)
                 self.ended = [before or (name if now else "") for before, now in zip(self.ended, decided, strict=True)]
         if self.step in self.arm.read:
             with self._precision():
@@ -177,8 +180,10 @@ class _Run:
         with self._precision():
             scores = self.task.scores(self.model, self.store, self.arm.held_out)
         values = {"held-out-loss": losses, "final-loss": losses[:, -1:], **self.readings, **scores}
+        if self.unlearned is not None:
+            values["unlearned-loss"] = np.full((len(losses), 1), self.unlearned)
         names = labels(self.model, self.store)
-        return Trained(values, self.arm.evaluated, names, self.task.unlearned, self.step, tuple(self.ended))
+        return Trained(values, self.arm.evaluated, names, self.unlearned, self.step, tuple(self.ended), self.task.digest)
 
     def save(self, path: Path) -> None:
         """Write everything that the next step depends on, in one move."""

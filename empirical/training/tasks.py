@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,9 +26,8 @@ class Task(Protocol):
     def digest(self) -> str:
         """Hash of the data, for the record and for a checkpoint."""
 
-    @property
-    def unlearned(self) -> float | None:
-        """Held-out loss of the best model that ignores its input (for a text, the unigram entropy); None where unknown."""
+    def unlearned(self, held_out: Batch) -> float | None:
+        """Loss on these examples of the best model that ignores its input (for a text, byte frequencies); None where unknown."""
 
     def model(self, configuration: Configuration) -> Model:
         """The network with blocks as in ``configuration``."""
@@ -54,9 +52,8 @@ class TextTask:
     def digest(self) -> str:
         return str(self.text.digest)
 
-    @property
-    def unlearned(self) -> float:
-        return float(self.text.unigram_entropy)
+    def unlearned(self, held_out: Batch) -> float:
+        return float(self.text.unigram_loss(held_out[0]))
 
     def model(self, configuration: Configuration) -> LanguageModel:
         return LanguageModel(configuration, self.text.vocabulary)
@@ -68,7 +65,9 @@ class TextTask:
         return (self.text.held_out_windows(configuration.tokens, limit)[None],)
 
     def scores(self, model: LanguageModel, store: Store, limit: int) -> Mapping[str, np.ndarray]:
-        return {}
+        """``bigram-loss``, a yardstick: that of a model that reads one token, on the same windows."""
+        windows = self.text.held_out_windows(model.configuration.tokens, limit)
+        return {"bigram-loss": np.full((len(store.draws.members), 1), self.text.bigram_loss(windows))}
 
 
 @dataclass(frozen=True)
@@ -85,12 +84,13 @@ class TranslationTask:
     def digest(self) -> str:
         return str(self.pairs.digest)
 
-    @cached_property
-    def unlearned(self) -> float:
-        """Nats per held-out target token under the training targets' frequencies, one added to every count."""
-        train, held_out = (torch.cat([target[1:] for _, target in part]) for part in (self.pairs.train, self.pairs.held_out))
+    def unlearned(self, held_out: Batch) -> float:
+        """Nats per target token under the training targets' frequencies, one added to every count."""
+        _, targets = held_out
+        train = torch.cat([target[1:] for _, target in self.pairs.train])
         counts = torch.bincount(train, minlength=self.pairs.vocabulary).double() + 1
-        return float(-(counts / counts.sum()).log()[held_out].mean())
+        judged = targets[..., 1:]
+        return float(-(counts / counts.sum()).log()[judged[judged != self.special[0]]].mean())
 
     def model(self, configuration: Configuration) -> Translator:
         both = (*self.pairs.train, *self.pairs.held_out)
@@ -124,7 +124,6 @@ class RegressionTask:
     """Least squares on a regression of `empirical.corpora`, whose targets have mean 0 and variance 1."""
 
     data: Any
-    unlearned: float = 1.0
 
     @property
     def digest(self) -> str:
@@ -140,6 +139,9 @@ class RegressionTask:
 
     def held_out(self, configuration: Configuration, limit: int) -> Batch:
         return tuple(side[None, :limit] for side in self.data.held_out)
+
+    def unlearned(self, held_out: Batch) -> float:
+        return 1.0
 
     def scores(self, model: Regressor, store: Store, limit: int) -> Mapping[str, np.ndarray]:
         return {}

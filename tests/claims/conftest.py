@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +17,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import tests.claims.sources  # noqa: F401 - registers the claims
 from empirical.measurement import device_named
+from empirical.training import Arm
 from tests.claims.declaration import BUILDERS, PROFILES, Builder, Profile
 from tests.claims.own_variant import claims_of
-from tests.claims.recorder import Recorder, header
+from tests.claims.recorder import Recorder, code_digest, header
 from tests.claims.runner import Laboratory
 from theory.algebra import Variant
 from theory.errors import InvalidInput
@@ -140,6 +142,7 @@ def progress(request: pytest.FixtureRequest) -> Iterator[Progress]:
     )
     bars.add_task("claims", total=len(request.session.items))
     bars.add_task("networks", total=None)
+    bars.add_task("training", total=None, visible=False)
     bars.start()
     yield bars
     bars.stop()
@@ -148,11 +151,22 @@ def progress(request: pytest.FixtureRequest) -> Iterator[Progress]:
 
 @pytest.fixture(scope="session")
 def laboratory(request: pytest.FixtureRequest, profile: Profile, progress: Progress) -> Laboratory:
-    """The session's ensembles."""
-    networks = progress.task_ids[1]
+    """The session's ensembles and trainings."""
+    _, networks, training = progress.task_ids
+    device = device_named(request.config.getoption("--device"))
+
+    def told(arm: Arm, step: int, loss: float) -> None:
+        words = f"{arm.configuration.variant.name}, {arm.task}, L={arm.configuration.depth}: loss {loss:.3f}"
+        progress.update(training, completed=step, total=arm.steps, description=words, visible=step < arm.steps)
+
     return Laboratory(
-        device_named(request.config.getoption("--device")), profile.budget, lambda added: progress.advance(networks, added)
+        device, profile.budget, lambda added: progress.advance(networks, added), told, checkpoints(request.config, device.type)
     )
+
+
+def checkpoints(config: pytest.Config, device: str) -> Path:
+    """Folder of the trainings' states beside the results; other code or another device has another one."""
+    return results_path(config).parent / "trainings" / f"{device}-{code_digest(config.stash[VARIANTS])[:16]}"
 
 
 @pytest.fixture(scope="session")
@@ -168,5 +182,8 @@ def recorder(request: pytest.FixtureRequest, profile: Profile, laboratory: Labor
     path = results_path(config)
     record = Recorder(path, provenance)
     yield record
-    record.close(complete=set(planned) <= set(record.finished))
+    complete = set(planned) <= set(record.finished)
+    record.close(complete)
+    if complete and laboratory.checkpoints is not None:
+        shutil.rmtree(laboratory.checkpoints, ignore_errors=True)
     config.stash[RECORDED] = path

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from empirical.measurement import Cell
 from empirical.statistics import Estimate, Statistic
+from empirical.training import Arm
 from empirical.verdicts import Band, Verdict, judge
 from tests.claims.atlas import Entry
 from tests.claims.summaries import Summary
@@ -20,6 +21,42 @@ SUPPORTED, REFUTED, BY_CONDITION = Verdict.SUPPORTED, Verdict.REFUTED, Verdict.B
 
 
 @dataclass(frozen=True)
+class Training:
+    """How large trained networks are, and how many there are of each.
+
+    Attributes:
+        looks: numbers of networks at which a check is judged; more are trained only where it is not decided.
+        rates: peak learning rates, the claims' own first.
+        steps, batch: of the optimiser.
+        warmup: steps of it, where there is one.
+        deep: blocks of the stacks that are to be too deep for Post-LN.
+        short: steps of deep stacks; their warm-up is shorter in proportion.
+        text, pairs: corpora.
+        dtype: as `Arm`.
+    """
+
+    looks: tuple[int, ...]
+    depth: int
+    deep: int
+    width: int
+    heads: int
+    tokens: int
+    rates: tuple[float, ...]
+    steps: int
+    batch: int
+    warmup: int
+    short: int
+    text: str = "topics"
+    pairs: str = "en-de"
+    dtype: str = "float32"
+
+    @property
+    def short_warmup(self) -> int:
+        """Steps of warm-up where ``short`` are taken."""
+        return self.warmup * self.short // self.steps
+
+
+@dataclass(frozen=True)
 class Profile:
     """How much is measured.
 
@@ -27,6 +64,7 @@ class Profile:
         depths: geometrically spaced; the largest is held out from every fit.
         budget: most networks a cell may take.
         sublayers: of the generic claims.
+        training: sizes of the networks that are trained.
         seed: base seed.
     """
 
@@ -34,12 +72,37 @@ class Profile:
     depths: tuple[int, ...]
     budget: int
     sublayers: tuple[str, ...]
+    training: Training
     seed: int = 0
 
 
+_DEPTHS, _SUBLAYERS = (2, 4, 8, 16, 32, 64, 128, 256), ("linear", "relu", "gelu", "silu", "tanh")
+_LAPTOP = Training(
+    looks=(4,), depth=6, deep=12, width=64, heads=4, tokens=64, rates=(3e-3,), steps=400, batch=8, warmup=200, short=200
+)
+_LONGER = replace(
+    _LAPTOP, looks=(5, 10), deep=24, rates=(3e-3, 1e-3, 5e-4), steps=1000, warmup=300, short=1000, text="library", pairs="en-all"
+)
+_LARGE = Training(
+    looks=(5,),
+    depth=12,
+    deep=64,
+    width=512,
+    heads=8,
+    tokens=128,
+    rates=(1e-3, 5e-4, 2.5e-4),
+    steps=4000,
+    batch=32,
+    warmup=1000,
+    short=4000,
+    text="library",
+    pairs="en-all",
+    dtype="bfloat16",
+)
 PROFILES = {
-    "quick": Profile("quick", (2, 4, 8, 16, 32, 64), 8192, ("relu", "gelu")),
-    "full": Profile("full", (2, 4, 8, 16, 32, 64, 128, 256), 32768, ("linear", "relu", "gelu", "silu", "tanh")),
+    "quick": Profile("quick", (2, 4, 8, 16, 32, 64), 8192, ("relu", "gelu"), _LAPTOP),
+    "full": Profile("full", _DEPTHS, 32768, _SUBLAYERS, _LONGER),
+    "gpu": Profile("gpu", _DEPTHS, 32768, _SUBLAYERS, _LARGE),
 }
 
 
@@ -99,13 +162,13 @@ class Claim:
     """A claim, complete for one profile. Everything in it ends up in the report."""
 
     id: str
-    group: Literal["gradients", "forward", "variants"]
+    group: Literal["gradients", "forward", "training", "variants"]
     title: str
     statement: str
     source: str
     reading: str
     law: dict[str, str]
-    cells: Mapping[str, Cell | Direct]
+    cells: Mapping[str, Cell | Arm | Direct]
     checks: tuple[Check, ...]
     expected: Verdict
     assumptions: tuple[str, ...] = ()
@@ -125,6 +188,8 @@ class Claim:
     first_look: int = 256
     budget: int | None = None
     """Most networks a cell, where the profile's are too few for the resolution that the claim asks for."""
+    looks: tuple[int, ...] = ()
+    """Numbers of networks at which a check is judged, in place of ``first_look`` and its multiples up to the budget."""
     options: str = ""
     """What a verification needs on its command line to have this claim."""
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from empirical.estimands import log_scatter_relative
 from empirical.statistics import estimate, mean_interval
+from empirical.training import Arm
 from tests.claims.sweeps import Sweep
 from theory.quantities import quantity
 
@@ -92,6 +93,90 @@ def across_blocks(title: str, sweep: Sweep, file: str = "matrices") -> Figure:
         "xscale": "linear",
         "yscale": "log",
         "series": [series for kind in range(len(sweep.matrices)) for series in _over_blocks(sweep, values, kind)],
+    }
+
+
+def learning_curves(title: str, arms: Mapping[str, Arm], yardsticks: Mapping[str, str], file: str = "curves") -> Figure:
+    """Held-out loss over steps, one curve an arm (by its label); ``yardsticks`` are losses to compare with: quantity → name."""
+
+    def draw(values: Values) -> dict[str, Any]:
+        first, steps = values[next(iter(arms))], max(arm.steps for arm in arms.values())
+        levels = {name: float(first[quantity].mean()) for quantity, name in yardsticks.items() if quantity in first}
+        return {
+            "name": file,
+            "title": title,
+            "xlabel": "step",
+            "ylabel": "held-out loss",
+            "xscale": "linear",
+            "yscale": "linear",
+            "series": [_curve(label, arm.evaluated, values[label]["held-out-loss"]) for label, arm in arms.items()]
+            + _statements((name, [0, steps], [level, level]) for name, level in levels.items()),
+        }
+
+    return draw
+
+
+def scores_by_arm(title: str, arms: Iterable[str], quantity: str, file: str) -> Figure:
+    """One number of each arm, side by side."""
+
+    def points(values: Values, place: int, label: str) -> dict[str, Any]:
+        return _points(label, "measured", [place], [_interval(values[label][quantity][:, 0], 1.0)], label)
+
+    return lambda values: {
+        "name": file,
+        "title": title,
+        "xlabel": "arm",
+        "ylabel": quantity,
+        "xscale": "linear",
+        "yscale": "linear",
+        "series": [points(values, place, label) for place, label in enumerate(arms, 1)],
+    }
+
+
+def _curve(label: str, x: Sequence[int], readings: Array) -> dict[str, Any]:
+    """Means with intervals over networks; values at the start, before anything is learned, would hide the rest."""
+    found = mean_interval(readings[:, 1:], LEVEL)
+    y, low, high = (part.tolist() for part in (found.value, found.low, found.high))
+    return {"label": label, "style": "measured", "x": list(x)[1:], "y": y, "low": low, "high": high, "group": label}
+
+
+def layers_along_training(
+    title: str, arm: Arm, label: str, quantity: str, rows: Sequence[int], x: Sequence[int], xlabel: str, file: str
+) -> Figure:
+    """``rows`` of a squared gradient over the last of them, one series for each step after which gradients were read."""
+
+    def series(values: Values, step: int) -> dict[str, Any]:
+        readings = values[label][f"{quantity}@{step}"][:, list(rows)]
+        found = [_interval(readings[:, k] / readings[:, -1].mean(), 1.0) for k in range(len(rows))]
+        return _points(f"after {step} steps", "measured", x, found, str(step))
+
+    return lambda values: {
+        "name": file,
+        "title": title,
+        "xlabel": xlabel,
+        "ylabel": "square over the last one's",
+        "xscale": "linear",
+        "yscale": "log",
+        "series": [series(values, step) for step in arm.read if f"{quantity}@{step}" in values[label]],
+    }
+
+
+def groups_along_training(title: str, arm: Arm, label: str, groups: Sequence[str], file: str) -> Figure:
+    """Squared gradient of every group of parameters over the steps after which gradients were read."""
+
+    def series(values: Values, row: int) -> dict[str, Any]:
+        steps = [step for step in arm.read if f"group-gradient@{step}" in values[label]]
+        found = [_interval(values[label][f"group-gradient@{step}"][:, row], 1.0) for step in steps]
+        return _points(groups[row], "measured", [step + 1 for step in steps], found, groups[row])
+
+    return lambda values: {
+        "name": file,
+        "title": title,
+        "xlabel": "step + 1",
+        "ylabel": "squared gradient of all parameters of a group",
+        "xscale": "log",
+        "yscale": "log",
+        "series": [series(values, row) for row in range(len(groups))],
     }
 
 

@@ -79,7 +79,7 @@ def header(
         "dtype": "float64 unless a claim says otherwise",
         "commit": _git("rev-parse", "--short", "HEAD"),
         "dirty": bool(_git("status", "--porcelain")),
-        "code": _code_digest(variants),
+        "code": code_digest(variants),
         "variants": [variant.name for variant in variants],
         "corpus": corpora.text("topics").digest,
         "started": _now(),
@@ -129,7 +129,7 @@ def _git(*arguments: str) -> str | None:
     return result.stdout.strip()
 
 
-def _code_digest(variants: Sequence[Variant]) -> str:
+def code_digest(variants: Sequence[Variant]) -> str:
     """Hash of everything that a result depends on."""
     digest = hashlib.sha256(repr(variants).encode())
     for room in ("theory", "empirical", "tests/claims"):

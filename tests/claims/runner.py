@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from empirical.ensemble import Ensemble
 from empirical.measurement import Cell
 from empirical.sanity import InvalidMeasurement, gate
 from empirical.statistics import Estimate, estimate
+from empirical.training import Arm, TrainingCell
+from empirical.training.sanity import gate as training_gate
 from empirical.verdicts import Verdict
 from tests.claims.declaration import Check, Claim, Direct
 from tests.claims.ends import predicted
@@ -27,17 +31,28 @@ _ROUNDING = 1e-12
 
 
 class Laboratory:
-    """The ensembles of a session: claims that share a cell share its members.
+    """The ensembles of a session: claims that share a cell share its members, claims that share an arm its training.
 
     Args:
         device: where networks run.
         budget: most networks a cell.
         progress: told how many networks were added.
+        training: told of every step of a training, with the loss.
+        checkpoints: folder of the trainings' states; one that was killed goes on, one that had ended is read.
     """
 
-    def __init__(self, device: torch.device, budget: int, progress: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        budget: int,
+        progress: Callable[[int], None] = lambda _: None,
+        training: Callable[[Arm, int, float], None] = lambda arm, step, loss: None,
+        checkpoints: Path | None = None,
+    ) -> None:
         self.device, self.budget, self.progress = device, budget, progress
+        self.training, self.checkpoints = training, checkpoints
         self._ensembles: dict[Cell, Ensemble] = {}
+        self._trainings: dict[Arm, TrainingCell] = {}
 
     def ensemble(self, cell: Cell) -> Ensemble:
         """The ensemble of a cell."""
@@ -45,8 +60,17 @@ class Laboratory:
             self._ensembles[cell] = Ensemble(cell, self.device, self.progress)
         return self._ensembles[cell]
 
-    def values(self, cell: Cell | Direct, members: int) -> Mapping[str, np.ndarray]:
+    def trained(self, arm: Arm) -> TrainingCell:
+        """The training of an arm."""
+        if arm not in self._trainings:
+            told = partial(self.training, arm)
+            self._trainings[arm] = TrainingCell(arm, self.device, told, self.checkpoints)
+        return self._trainings[arm]
+
+    def values(self, cell: Cell | Arm | Direct, members: int) -> Mapping[str, np.ndarray]:
         """Readings of the first ``members`` networks."""
+        if isinstance(cell, Arm):
+            return self.trained(cell)(members)
         if not isinstance(cell, Cell):
             return cell(members)
         readings = self.ensemble(cell).extend(members)
@@ -54,6 +78,8 @@ class Laboratory:
 
     def looks(self, claim: Claim) -> list[int]:
         """Ensemble sizes at which a check is judged."""
+        if claim.looks:
+            return list(claim.looks)
         budget = max(self.budget, claim.budget or 0)
         sizes = [min(claim.first_look, budget)]
         while sizes[-1] < budget:
@@ -83,7 +109,7 @@ def run(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
 
 
 def _measure(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
-    records, verdicts, used = [], [], dict.fromkeys(claim.cells, min(claim.first_look, laboratory.budget))
+    records, verdicts, used = [], [], dict.fromkeys(claim.cells, laboratory.looks(claim)[0])
     for check in claim.checks:
         members, found = _decide(claim, check, laboratory)
         used |= {label: max(used[label], members) for label in check.cells}
@@ -102,6 +128,7 @@ def _measure(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
         "summary": None if claim.summary is None else claim.summary.record(values),
         "atlas": [entry.record(values) for entry in claim.atlas],
         "sanity": {"passed": True, "checks": list(_gates(claim, laboratory))},
+        "data": {arm.task: laboratory.trained(arm).data for arm in claim.cells.values() if isinstance(arm, Arm)},
         "error": None,
     }
 
@@ -118,7 +145,9 @@ def _decide(claim: Claim, check: Check, laboratory: Laboratory) -> tuple[int, Es
     return members, found
 
 
-def _gate(claim: Claim, cell: Cell | Direct, laboratory: Laboratory) -> list[str]:
+def _gate(claim: Claim, cell: Cell | Arm | Direct, laboratory: Laboratory) -> list[str]:
+    if isinstance(cell, Arm):
+        return training_gate(laboratory.trained(cell))
     return gate(cell, laboratory.ensemble(cell).readings, claim.zeros_allowed) if isinstance(cell, Cell) else []
 
 
@@ -141,7 +170,7 @@ class _Predicted(dict[str, np.ndarray]):
         return self[name]
 
 
-def predict(check: Check, cells: Mapping[str, Cell | Direct]) -> np.ndarray | None:
+def predict(check: Check, cells: Mapping[str, Cell | Arm | Direct]) -> np.ndarray | None:
     """The check's statistic of theory's rows, in the units that are shown; None where theory has no such rows."""
     own = [cells[label] for label in check.cells]
     if check.predicted is not None:
