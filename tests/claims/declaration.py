@@ -14,6 +14,7 @@ from empirical.training import Arm
 from empirical.verdicts import Band, Verdict, judge
 from tests.claims.atlas import Entry
 from tests.claims.summaries import Summary
+from tests.claims.together import Together
 from theory.laws.steps import DerivationStep
 
 Whose = Literal["statement", "law"]
@@ -168,7 +169,7 @@ class Claim:
     source: str
     reading: str
     law: dict[str, str]
-    cells: Mapping[str, Cell | Arm | Direct]
+    cells: Mapping[str, Cell | Arm | Together | Direct]
     checks: tuple[Check, ...]
     expected: Verdict
     assumptions: tuple[str, ...] = ()

@@ -20,6 +20,7 @@ from empirical.training.sanity import gate as training_gate
 from empirical.verdicts import Verdict
 from tests.claims.declaration import Check, Claim, Direct
 from tests.claims.ends import predicted
+from tests.claims.together import Together
 from theory.laws.derivation import derivation
 from theory.sublayers import sublayer
 from theory.variants import load
@@ -67,8 +68,10 @@ class Laboratory:
             self._trainings[arm] = TrainingCell(arm, self.device, told, self.checkpoints)
         return self._trainings[arm]
 
-    def values(self, cell: Cell | Arm | Direct, members: int) -> Mapping[str, np.ndarray]:
+    def values(self, cell: Cell | Arm | Together | Direct, members: int) -> Mapping[str, np.ndarray]:
         """Readings of the first ``members`` networks."""
+        if isinstance(cell, Together):
+            return cell.readings(lambda arm: self.trained(arm)(members))
         if isinstance(cell, Arm):
             return self.trained(cell)(members)
         if not isinstance(cell, Cell):
@@ -145,7 +148,10 @@ def _decide(claim: Claim, check: Check, laboratory: Laboratory) -> tuple[int, Es
     return members, found
 
 
-def _gate(claim: Claim, cell: Cell | Arm | Direct, laboratory: Laboratory) -> list[str]:
+def _gate(claim: Claim, cell: Cell | Arm | Together | Direct, laboratory: Laboratory) -> list[str]:
+    if isinstance(cell, Together):
+        asked = [training for training in map(laboratory.trained, cell.arms.values()) if training.groups]
+        return list(dict.fromkeys(line for training in asked for line in training_gate(training)))
     if isinstance(cell, Arm):
         return training_gate(laboratory.trained(cell))
     return gate(cell, laboratory.ensemble(cell).readings, claim.zeros_allowed) if isinstance(cell, Cell) else []
@@ -170,7 +176,7 @@ class _Predicted(dict[str, np.ndarray]):
         return self[name]
 
 
-def predict(check: Check, cells: Mapping[str, Cell | Arm | Direct]) -> np.ndarray | None:
+def predict(check: Check, cells: Mapping[str, Cell | Arm | Together | Direct]) -> np.ndarray | None:
     """The check's statistic of theory's rows, in the units that are shown; None where theory has no such rows."""
     own = [cells[label] for label in check.cells]
     if check.predicted is not None:
