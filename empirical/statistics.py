@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import binom
 from scipy.stats import t as student
 
 Array = np.ndarray
@@ -61,6 +62,20 @@ def mean_interval(readings: Array, level: float = 0.95) -> Estimate:
     value = readings.mean(axis=0)
     half = student.ppf((1 + level) / 2, count - 1) * readings.std(axis=0, ddof=1) / np.sqrt(count)
     return Estimate(value, value - half, value + half, level)
+
+
+def median_interval(readings: Array, level: float = 0.95) -> Estimate:
+    """Median over members of each row between two order statistics, with per-row intervals that hold for any distribution.
+
+    Raises:
+        ValueError: too few members for the level.
+    """
+    count = len(readings)
+    below = int(binom.ppf((1 - level) / 2, count, 0.5)) - 1
+    if below < 0:
+        raise ValueError(f"the median of {count} readings has no interval at level {level}")
+    ordered = np.sort(readings, axis=0)
+    return Estimate(np.median(readings, axis=0), ordered[below], ordered[count - 1 - below], level)
 
 
 def slope(x: Array, y: Array) -> Array:
