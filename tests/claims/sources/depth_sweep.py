@@ -81,7 +81,7 @@ def depth_check(profile: Profile, depth: int) -> Check | None:
     return None
 
 
-def _losses(depths: tuple[int, ...], values: Values) -> dict[str, Any]:
+def _losses(depths: tuple[int, ...], where: str, values: Values) -> dict[str, Any]:
     series: list[dict[str, Any]] = []
     for variant in PLACEMENTS:
         found = [estimate(log_reading(_label(d), variant, 0), {_label(d): values[_label(d)]}, LEVEL) for d in depths]
@@ -89,16 +89,16 @@ def _losses(depths: tuple[int, ...], values: Values) -> dict[str, Any]:
         theirs = REPORTED[variant]
         series.append({"label": f"{variant}: the article", "style": "reported", "x": list(theirs), "y": list(theirs.values())})
         series[-1]["group"] = variant
-    return _axes("losses", "Regression: loss after equal steps", "held-out loss") | {"series": joined(series)}
+    return _axes("losses", f"Loss after equal steps ({where})", "held-out loss") | {"series": joined(series)}
 
 
-def _ratios(depths: tuple[int, ...], values: Values) -> dict[str, Any]:
+def _ratios(depths: tuple[int, ...], where: str, values: Values) -> dict[str, Any]:
     found = [estimate(log_loss_ratio(_label(d), *PLACEMENTS), {_label(d): values[_label(d)]}, LEVEL) for d in depths]
     series = joined([points("here", [d], one) for d, one in zip(depths, found, strict=True)])
     theirs = {depth: REPORTED["post-ln"][depth] / REPORTED["pre-ln"][depth] for depth in REPORTED["pre-ln"]}
     series.append({"label": "the article", "style": "reported", "x": list(theirs), "y": list(theirs.values()), "group": "here"})
     series.append({"label": "equal", "style": "statement", "x": [2, 64], "y": [1.0, 1.0]})
-    return _axes("ratios", "Regression: loss of Post-LN over Pre-LN", "ratio") | {"series": series}
+    return _axes("ratios", f"Loss of Post-LN over Pre-LN ({where})", "ratio") | {"series": series}
 
 
 def _axes(name: str, title: str, ylabel: str) -> dict[str, Any]:
@@ -110,6 +110,7 @@ def depth_sweep(profile: Profile) -> Claim:
     """Supported: no worse where the first step's move is small, several times worse where it is past what Post-LN bears."""
     sizes = sizes_of(profile)
     depths, rate = sizes.depths, sweep_rate(sizes)
+    where = f"here d = {sizes.width}, rate {rate:.2g}"
     moves = ", ".join(f"{rate * move('post-ln', d, sizes.width):.2f}" for d in depths)
     return Claim(
         id="depth-sweep",
@@ -132,7 +133,7 @@ def depth_sweep(profile: Profile) -> Claim:
         expected=SUPPORTED,
         assumptions=SETTING,
         looks=sizes.looks,
-        figures=(partial(_losses, depths), partial(_ratios, depths)),
+        figures=(partial(_losses, depths, where), partial(_ratios, depths, where)),
         reported=tuple(
             {
                 "what": f"loss at depths 2, 8, 16, 32, 64, {variant}",
