@@ -42,6 +42,7 @@ class Sizes:
         stable: depths at which Post-LN's largest stable rate is looked for.
         others: further variants of which it is, `abreast` blocks deep.
         finer: steps of the grid of rates that make a factor 2.
+        scanned: as ``looks``, of the largest stable rates: their scatter of a step of the grid takes a few more networks.
     """
 
     width: int
@@ -54,6 +55,7 @@ class Sizes:
     others: tuple[str, ...]
     finer: int
     abreast: int = 8
+    scanned: tuple[int, ...] = (8, 16)
 
 
 _FULL = Sizes(

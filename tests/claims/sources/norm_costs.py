@@ -52,7 +52,7 @@ def _figure(values: Values) -> dict[str, Any]:
     equal = {"label": "equal", "style": "statement", "x": [SHAPES[0][1], SHAPES[-1][1]], "y": [1.0, 1.0]}
     return {
         "name": "times",
-        "title": "Processor time of RMSNorm over LayerNorm, forward and backward, on one machine",
+        "title": "Processor time of RMSNorm over LayerNorm, forward and backward",
         "xlabel": "width",
         "ylabel": "median ratio",
         "xscale": "log",

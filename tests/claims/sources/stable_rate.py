@@ -229,6 +229,6 @@ def training_stable_rate(profile: Profile) -> Claim:
         checks=checks_of(sizes),
         expected=BY_CONDITION,
         assumptions=(*SETTING[:1], *(line.replace("batches of 128", f"batches of {BATCH}") for line in SETTING[1:2])),
-        looks=sizes.looks,
+        looks=sizes.scanned,
         figures=(partial(_against_update, sizes), partial(_measured_update, sizes)),
     )
