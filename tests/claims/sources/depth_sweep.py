@@ -226,7 +226,7 @@ def looped_blocks_trained(profile: Profile) -> Claim:
         checks=(check(names[0], stuck), check(names[1], learns), check(names[2], learns)),
         expected=SUPPORTED,
         assumptions=SETTING[:2],
-        looks=sizes.looks,
+        looks=(8, 32),
         figures=(_loops(arms, linear),),
     )
 
