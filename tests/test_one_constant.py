@@ -134,7 +134,7 @@ def test_the_probes_read_each_token() -> None:
 
 
 def test_no_scatter_for_several_streams() -> None:
-    with pytest.raises(InvalidInput, match="several streams"):
+    with pytest.raises(InvalidInput, match="are not derived"):
         quantity("log-gradient").predicted(Configuration(load("residual"), ("relu",), 2, 16))
 
 

@@ -288,7 +288,7 @@ def test_the_signs_of_two_gaussian_tokens_by_hand() -> None:
 
 REFUSED = {
     "attention": (("post-ln", ("attention",)), "token-wise sublayers, not for attention: measure instead"),
-    "two streams": (("residual", ("relu",)), "residual has several streams"),
+    "two streams": (("residual", ("relu",)), "no law for the updates of residual"),
 }
 
 
