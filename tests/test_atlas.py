@@ -79,7 +79,7 @@ def test_rows_are_grouped_by_class_and_sorted_by_size() -> None:
     assert page is not None and page.depth == 1000
     found = {heading: [row.variant for row in rows] for heading, rows in page.groups.items()}
     assert [rows for heading, rows in found.items() if heading != OTHERS][:2] == [
-        ["residual", "post-ln"],
+        ["post-ln", "residual"],
         ["pre-ln", "sandwich-ln"],
     ]
     assert sorted(name for rows in found.values() for name in rows) == sorted(names)
