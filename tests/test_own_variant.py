@@ -15,7 +15,7 @@ import torch
 import theory.variants
 from empirical.measurement import Cell
 from tests.claims.conftest import VARIANTS, chosen_claims, results_path
-from tests.claims.declaration import PROFILES, Claim, Profile
+from tests.claims.declaration import PROFILES, Claim
 from tests.claims.own_variant import claims_of
 from tests.claims.recorder import header
 from tests.claims.runner import Laboratory, run
@@ -25,7 +25,7 @@ from theory.variants import adopt, load
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAD = 'import sympy\nfrom theory.algebra import *\nx, r = Stream("x"), Stream("r")\n'
-TINY = Profile("tiny", (2, 4, 8), 4096, ("gelu",), seed=5)
+TINY = replace(PROFILES["quick"], name="tiny", depths=(2, 4, 8), budget=4096, sublayers=("gelu",), seed=5)
 x = Stream("x")
 
 

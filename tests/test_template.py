@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.claims.declaration import Profile
+from tests.claims.declaration import PROFILES
 from tests.claims.own_variant import claims_of
 from tests.claims.runner import Laboratory, run
 from theory.errors import InvalidInput
@@ -18,7 +19,7 @@ from theory.template import create
 from theory.variants import adopt, load
 
 ROOT = Path(__file__).resolve().parents[1]
-TINY = Profile("tiny", (2, 4, 8), 1024, ("relu",), seed=3)
+TINY = replace(PROFILES["quick"], name="tiny", depths=(2, 4, 8), budget=1024, sublayers=("relu",), seed=3)
 
 
 def test_the_file_is_short_valid_and_pre_lns_own_law(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import torch
 from empirical import measurement
 from empirical.layers import RandomLinear
 from empirical.measurement import Cell
-from tests.claims.declaration import Claim, Profile
+from tests.claims.declaration import PROFILES, Claim
 from tests.claims.runner import Laboratory, run
 from tests.claims.sources import generic
 from theory.algebra import LN, F, Stream, Variant
@@ -25,7 +25,7 @@ x, r = Stream("x"), Stream("r")
 FAULT = "a fault seen in public implementations"
 DEEPNORM, RESIDUAL = load("deepnorm"), load("residual")
 ((ALPHA, _),) = DEEPNORM.formulas
-TINY = Profile("tiny", (2, 4, 8), 1024, ("relu",), seed=17)
+TINY = replace(PROFILES["quick"], name="tiny", depths=(2, 4, 8), budget=1024, sublayers=("relu",), seed=17)
 
 
 def judged(claim: Claim) -> dict[str, Any]:
