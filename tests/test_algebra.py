@@ -177,7 +177,7 @@ def test_what_the_wider_algebra_prints() -> None:
     assert to_text(x + F(tanh(alpha * x))) == "x + F(tanh(α·x))"
     assert to_text(Matched(x, r)) == "(rms(r)/rms(x))·x"
     assert load("peri-ln").equation.startswith("x_{0} = RMS(e); x_{l} = x_{l-1} + RMS(F(RMS(x_{l-1})))")
-    assert load("mix-ln").equation.startswith("x_{l} = LN(x_{l-1} + F(x_{l-1})) (l <= L/4); x_{l} = ")
+    assert load("mix-ln").equation.startswith("x_{l} = LN(x_{l-1} + F(x_{l-1})) (l ≤ L/4); x_{l} = ")
     assert load("looped-residual").equation.endswith("(one block's weights for all)")
 
 

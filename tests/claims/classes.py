@@ -12,7 +12,7 @@ from theory.laws.classes import gradient_class
 def classes_of(variant: Variant, sublayers: tuple[str, ...]) -> dict[str, Any] | None:
     """Gradient in depth and across layers and stream in depth, in words, and the kind of class across layers.
 
-    ``numeric`` says that they were read off the recursion, having no closed form. None where theory predicts nothing.
+    A class without a closed form is read off the recursion, and says how far it still moved. None where theory predicts nothing.
     """
     try:
         found = gradient_class(variant, sublayers)
@@ -20,8 +20,7 @@ def classes_of(variant: Variant, sublayers: tuple[str, ...]) -> dict[str, Any] |
         return None
     return {
         "kind": found.across_layers.kind,
-        "in_depth": found.in_depth.words,
-        "across_layers": found.across_layers.words,
-        "forward": found.forward.words,
-        "numeric": not found.exact,
+        "in_depth": found.in_depth.summary,
+        "across_layers": found.across_layers.summary,
+        "forward": found.forward.summary,
     }

@@ -64,8 +64,14 @@ class Case:
         return self.sublayer in (None, position.kind) and (self.when is sympy.true or _true(self.when, position))
 
     def describe(self) -> str:
-        """Such as ``attention, l <= L/4``; empty where it holds everywhere."""
-        return ", ".join([*filter(None, [self.sublayer]), *([] if self.when == sympy.true else [str(self.when)])])
+        """Such as ``attention, l ≤ L/4``; empty where it holds everywhere."""
+        return ", ".join([*filter(None, [self.sublayer]), *([] if self.when == sympy.true else [_in_words(self.when)])])
+
+
+def _in_words(condition: sympy.Basic) -> str:
+    if isinstance(condition, sympy.Equality):
+        return f"{condition.lhs} = {condition.rhs}"
+    return str(condition).replace("<=", "≤").replace(">=", "≥")
 
 
 @lru_cache(maxsize=65536)

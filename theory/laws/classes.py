@@ -20,7 +20,7 @@ from theory.sublayers import SublayerMaps, sublayer
 
 TOKENS = 8
 """Of a stack with attention; token by token one is enough."""
-DOUBLINGS = {(True, False): 10, (True, True): 8, (False, False): 7, (False, True): 6}
+DOUBLINGS = {(True, False): 10, (True, True): 8, (False, False): 8, (False, True): 6}
 """Largest depth as a power of 2, for (token-wise, shared weights): shared weights take the square of the depth."""
 
 
@@ -93,7 +93,7 @@ def closed_class(variant: Variant, maps: tuple[SublayerMaps, ...]) -> Class | No
 
 @lru_cache(maxsize=128)
 def numeric_class(variant: Variant, sublayers: tuple[str, ...]) -> Class:
-    """The classes read off the numeric recursion, at doubling depths up to a thousand blocks (128 with attention).
+    """The classes read off the numeric recursion, at doubling depths up to a thousand blocks (256 with attention).
 
     Raises:
         InvalidInput: theory predicts nothing of the variant.
