@@ -18,6 +18,7 @@ from theory.laws.asymptotics import plain
 from theory.laws.classes import closed_class
 from theory.laws.kinds import solve
 from theory.laws.solved import Solved
+from theory.pairs import cosines, mean_between
 from theory.stack import profile as profile_of
 from theory.sublayers import sublayer
 from theory.variants import load, registry
@@ -35,6 +36,8 @@ ATTENTION = 0.15
 SATURATED = 16.0
 """Second moment of attention's input, so standard deviation of its logits, from which on a softmax reads one key in nearly
 every row: the mean gradient then lies in near-ties too rare for any feasible number of networks to show."""
+APART = 1e-6
+"""1 − c of attention's tokens below which rounding is most of what tells them apart, and of the gradients of queries and keys."""
 
 
 def depth(name: str, profile: Profile) -> int:
@@ -61,8 +64,9 @@ def with_attention(name: str, profile: Profile) -> Sweep:
     sweep = Sweep(name, "attention,gelu", (blocks,), profile.seed, width, 16, dtype=dtype)
     found = profile_of(sweep.configuration(blocks), sweep.tokens)
     calm = [float(np.diagonal(block[0].entering).mean()) <= SATURATED for block in found.blocks]
+    apart = [1 - mean_between(cosines(block[0].entering)) >= APART for block in found.blocks]
     alike = [float(scatter.mean()) <= most for scatter in found.scatter[:-1]] if found.scatter else calm
-    return replace(sweep, depths=(min((calm + [False]).index(False), sum(alike)),))
+    return replace(sweep, depths=(min((calm + [False]).index(False), (apart + [False]).index(False), sum(alike)),))
 
 
 def law_of(name: str) -> dict[str, str]:
@@ -148,7 +152,7 @@ def follows_its_law_with_attention(name: str, profile: Profile) -> Claim:
         assumptions=(
             *ISOTROPIC,
             *([FLOAT32] if sweep.dtype == "float32" else []),
-            f"as deep as logits keep a standard deviation of at most {SATURATED:g} and the gradient's logarithm does not scatter too much",
+            f"as deep as logits keep a standard deviation of at most {SATURATED:g}, tokens differ by more than rounding and the gradient's logarithm does not scatter too much",
         ),
         figures=(across_layers(title, "squared stream gradient", [sweep], "stream-gradient", file="gradient"),),
         atlas=(Entry(sweep),),
