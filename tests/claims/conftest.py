@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -186,4 +187,6 @@ def recorder(request: pytest.FixtureRequest, profile: Profile, laboratory: Labor
     record.close(complete)
     if complete and laboratory.checkpoints is not None:
         shutil.rmtree(laboratory.checkpoints, ignore_errors=True)
+        with suppress(OSError):  # another device's trainings may lie beside them
+            laboratory.checkpoints.parent.rmdir()
     config.stash[RECORDED] = path
