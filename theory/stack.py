@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from theory.algebra import INPUT, Norm, Position, Stream, Sublayer
+from theory.algebra import INPUT, Norm, Position, Stream, Sublayer, sublayer_node
 from theory.boundary import Boundary
 from theory.configuration import Configuration
 from theory.finite_width import streams
 from theory.finite_width.gradients import Memory, backward, output_factor
 from theory.finite_width.lengths import Lengths
-from theory.finite_width.paths import derived, paths, shape, sublayer_node
+from theory.finite_width.paths import derived, paths, shape
 from theory.pairs import cosines
 from theory.propagation import Backward, Tokens, Walk
 from theory.sublayers import Applied, Fluctuations, SublayerMaps, Surroundings, Weights

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from theory.algebra import Expression, Pointwise, Stream, Sublayer, walk
+from theory.algebra import Expression, Pointwise, Stream, Sublayer, sublayer_node, walk
 from theory.configuration import Configuration
 from theory.errors import InvalidInput
 from theory.propagation import Backward, Form, Gram, Walk
@@ -87,9 +87,7 @@ class Loop:
 
     def __init__(self, configuration: Configuration, tokens: int) -> None:
         variant = configuration.variant
-        if any(
-            node.inner for case in variant.cases for _, root in case.steps for node in walk(root) if isinstance(node, Sublayer)
-        ):
+        if any(sublayer_node(case.steps).inner for case in variant.cases):
             raise InvalidInput(
                 f"no law for {variant.name}: norms inside a sublayer whose weights all blocks share (measure has it for any)"
             )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from empirical.estimands import depth_exponent, held_out, log_ratio, log_relative, log_relative_at_infinite_width
+from empirical.estimands import depth_exponent, held_out, log_over_cell, log_ratio, log_relative, log_relative_at_infinite_width
 from empirical.verdicts import Band, Verdict
 from tests.claims.declaration import SUPPORTED, Check, Whose
 from tests.claims.ends import SEQUENCES
@@ -53,6 +53,19 @@ def follows_law(
         band=law_band(sweep, depth, resolution),
         of="law",
         expected=expected,
+        logarithm=True,
+    )
+
+
+def equals(one: Sweep, other: Sweep, name: str, of: Whose, rows: slice = slice(None)) -> Check:
+    """A quantity of one variant over that of another whose law is the same, every row (or ``rows``) of the deepest network."""
+    depth = other.depths[-1]
+    return Check(
+        f"{name}, {one.name} over {other.variant}, every row of L={depth}",
+        log_over_cell(one.deepest, other.deepest, name, rows),
+        (one.deepest, other.deepest),
+        law_band(other, depth, VARIANT),
+        of,
         logarithm=True,
     )
 

@@ -19,7 +19,7 @@ from theory.algebra.expression import (
     tanh,
     walk,
 )
-from theory.algebra.placement import Case, Position, Streams, SublayerKind
+from theory.algebra.placement import Case, Position, Streams, SublayerKind, sublayer_node
 from theory.algebra.printing import to_latex, to_text
 from theory.algebra.variant import INPUT, Variant
 
@@ -45,6 +45,7 @@ __all__ = [
     "i",
     "k",
     "l",
+    "sublayer_node",
     "tanh",
     "to_latex",
     "to_text",

@@ -9,7 +9,7 @@ from typing import Literal
 
 import sympy
 
-from theory.algebra.expression import Expression, L, i, k, l
+from theory.algebra.expression import Expression, L, Sublayer, i, k, l, walk
 from theory.errors import InvalidInput
 
 Streams = tuple[tuple[str, Expression], ...]
@@ -82,3 +82,10 @@ def _true(condition: sympy.Basic, position: Position) -> bool:
 def pairs(update: Streams | Mapping[str, Expression] | Expression) -> Streams:
     """An update as (stream, expression) pairs; a single expression is the stream x's."""
     return (("x", update),) if isinstance(update, Expression) else tuple(dict(update).items())
+
+
+@lru_cache(maxsize=256)
+def sublayer_node(steps: Streams) -> Sublayer:
+    """The sublayer of a step with these (stream, update) pairs; a validated update holds one."""
+    (node,) = [node for node in walk(*(update for _, update in steps)) if isinstance(node, Sublayer)]
+    return node

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from theory.algebra import Case, Expression, Norm, Scale, Stream, Streams, Sublayer, Sum, Variant, walk
+from theory.algebra import Case, Expression, Norm, Scale, Stream, Streams, Sublayer, Sum, Variant, sublayer_node, walk
 from theory.propagation import Walk
 
 Array = np.ndarray
@@ -140,13 +140,6 @@ def _branch(node: Expression) -> bool:
 
 def _unscaled(node: Expression) -> Expression:
     return _unscaled(node.argument) if isinstance(node, Scale) else node
-
-
-@lru_cache(maxsize=256)
-def sublayer_node(targets: Streams) -> Sublayer:
-    """The sublayer of a step with these (stream, update) pairs."""
-    (node,) = [node for node in walk(*(target for _, target in targets)) if isinstance(node, Sublayer)]
-    return node
 
 
 def paths(step: Walk, name: str = "x") -> Paths:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import sympy
 
-from theory.algebra import Position, Variant
+from theory.algebra import Position, Variant, sublayer_node
 from theory.errors import NoClosedForm
 from theory.laws.asymptotics import Growth, growth_of_stream
 from theory.laws.closed import Product, depth, layer, multiply_out, q0, solve_forward
@@ -16,7 +16,6 @@ from theory.laws.recursion import (
     Moments,
     Step,
     generic_moments,
-    inner_norms,
     q,
     read_out_gain,
     repeated_steps,
@@ -90,7 +89,7 @@ def derive(variant: Variant, sublayers: int = 1, homogeneous: bool = True) -> La
         ArithmeticError: the closed form failed the exact comparison (a bug).
     """
     moments = tuple(
-        replace(m, inner=inner_norms(repeated_steps(variant, Position(1, 1, index, sublayers))))
+        replace(m, inner=sublayer_node(repeated_steps(variant, Position(1, 1, index, sublayers))).inner)
         for index, m in enumerate(generic_moments(sublayers, homogeneous), start=1)
     )
     steps = tuple(symbolic_step(variant, m, index, sublayers) for index, m in enumerate(moments, start=1))

@@ -13,7 +13,7 @@ from typing import Any
 
 import sympy
 
-from theory.algebra import Pointwise, Position, Scale, Streams, Sublayer, Variant, i, k, l, walk
+from theory.algebra import Pointwise, Position, Scale, Streams, Variant, i, k, l, sublayer_node, walk
 from theory.errors import NoClosedForm
 from theory.propagation import Symbols, Walk
 
@@ -93,13 +93,14 @@ def single_stream_step(steps: Streams, place: Position, moments: Moments) -> Ste
     gain = Symbols().tidy(result.incoming(("x",))["x", "x"] / gradient)
     form = result.form("x")
     branches = [value for source, value in form.items() if source[0] == "J"]
+    branch = sublayer_node(steps)
     return Step(
         forward=step.outgoing()["x", "x"],
         backward=gain,
         moments=tuple(step.moments.items()),
         direct=form.get(("∂", "x"), sympy.Integer(0)),
         branch=_above(step, result) * branches[0],
-        response=Symbols().tidy(_above(step, result) ** 2 * step.gram[_sublayer(step), _sublayer(step)]),
+        response=Symbols().tidy(_above(step, result) ** 2 * step.gram[branch, branch]),
     )
 
 
@@ -144,13 +145,8 @@ def single_stream(variant: Variant, steps: Streams, inner: bool = False) -> None
     nodes = list(walk(*(node for _, node in steps), variant.read_out))
     if any(isinstance(node, Pointwise) for node in nodes):
         raise NoClosedForm("a pointwise function in place of a norm: its moments follow the stream's length")
-    if not inner and inner_norms(steps):
+    if steps and not inner and sublayer_node(steps).inner:
         raise NoClosedForm("norms inside the sublayer")
-
-
-def inner_norms(steps: Streams) -> tuple[tuple[str, str], ...]:
-    """(place, kind) of the norms inside the sublayer of a step."""
-    return next((node.inner for node in walk(*(target for _, target in steps)) if isinstance(node, Sublayer)), ())
 
 
 def fixed_by_norm(steps: Streams, place: Position) -> bool:
@@ -165,14 +161,9 @@ def at_place(place: Position) -> Callable[[sympy.Expr], sympy.Expr]:
     return lambda formula: formula.subs({i: place.index, k: place.count})
 
 
-def _sublayer(step: Walk) -> Sublayer:
-    (node,) = [node for node in step.order if isinstance(node, Sublayer)]
-    return node
-
-
 def _above(step: Walk, result: Any) -> sympy.Expr:
     """What scales the gradient at the step's output on its way to F."""
-    return result.forms[_sublayer(step)].get(("∂", "x"), sympy.Integer(0))
+    return result.forms[sublayer_node(step.targets)].get(("∂", "x"), sympy.Integer(0))
 
 
 def read_out_gain(variant: Variant) -> sympy.Expr:

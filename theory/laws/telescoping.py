@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import sympy
 
-from theory.algebra import L, Position, Sublayer, Variant, l, walk
+from theory.algebra import L, Position, Variant, l, sublayer_node
 from theory.errors import NoClosedForm
 from theory.laws.asymptotics import FLAT, Growth, growth_of_stream
 from theory.laws.closed import Product, depth, layer, multiply_out, q0, solve_forward
@@ -57,8 +57,7 @@ def block_of(variant: Variant, moments: tuple[Moments, ...]) -> Block:
         place = Position(1, 1, index, len(moments))
         steps = same_placement(variant, place)
         step = single_stream_step(steps, place, of)
-        (argument,) = [node.argument for node in walk(*(root for _, root in steps)) if isinstance(node, Sublayer)]
-        read.append(dict(step.moments)[argument].subs(q, forward))
+        read.append(dict(step.moments)[sublayer_node(steps).argument].subs(q, forward))
         backward = backward * step.backward.subs(q, forward)
         forward = sympy.cancel(step.forward.subs(q, forward))
     put = lambda expression: sympy.sympify(expression).subs(constants).subs({l: layer, L: depth})  # noqa: E731

@@ -2,17 +2,11 @@
 
 import numpy as np
 
-from theory.algebra import Sublayer
 from theory.prediction import Profile, Quantity
 
 
 def _read(profile: Profile) -> list[float]:
-    values = []
-    for block in profile.blocks:
-        walk = block[-1].walk
-        node = next(node for node in walk.order if isinstance(node, Sublayer))
-        values.append(float(np.diagonal(walk.moments[node.argument]).mean()))
-    return values
+    return [float(np.diagonal(block[-1].entering).mean()) for block in profile.blocks]
 
 
 QUANTITY = Quantity(

@@ -63,10 +63,12 @@ def with_attention(name: str, profile: Profile) -> Sweep:
     dtype = "float64" if load(name).tied else "float32"  # gradients that all blocks shrink alike leave the range of float32
     sweep = Sweep(name, "attention,gelu", (blocks,), profile.seed, width, 16, dtype=dtype)
     found = profile_of(sweep.configuration(blocks), sweep.tokens)
-    calm = [float(np.diagonal(block[0].entering).mean()) <= SATURATED for block in found.blocks]
-    apart = [1 - mean_between(cosines(block[0].entering)) >= APART for block in found.blocks]
-    alike = [float(scatter.mean()) <= most for scatter in found.scatter[:-1]] if found.scatter else calm
-    return replace(sweep, depths=(min((calm + [False]).index(False), (apart + [False]).index(False), sum(alike)),))
+    entering = [block[0].entering for block in found.blocks]
+    readable = [np.diagonal(m).mean() <= SATURATED and 1 - mean_between(cosines(m)) >= APART for m in entering]
+    blocks = [*readable, False].index(False)
+    if found.scatter:
+        blocks = min(blocks, sum(float(scatter.mean()) <= most for scatter in found.scatter[:-1]))
+    return replace(sweep, depths=(blocks,))
 
 
 def law_of(name: str) -> dict[str, str]:

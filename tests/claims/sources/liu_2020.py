@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from empirical.estimands import log_over_cell
-from tests.claims.checks import VARIANT, follows_law, law_band
-from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
+from tests.claims.checks import VARIANT, equals, follows_law
+from tests.claims.declaration import SUPPORTED, Claim, Profile, claim
 from tests.claims.figures import against_depth
 from tests.claims.sources.sensitivity import SENSITIVITY, linear_increments, logarithmic_increments
 from tests.claims.sweeps import Sweep, cells_of
@@ -12,18 +11,6 @@ from tests.claims.texts import ISOTROPIC, LIU
 
 PARAMETER = "output-matrix-gradient"
 _ALL_BUT_OUTPUT = slice(0, -1)
-
-
-def same_as_pre_ln(admin: Sweep, pre: Sweep, name: str, rows: slice = slice(None)) -> Check:
-    """One quantity of Admin over Pre-LN's, every row of the deepest network."""
-    return Check(
-        f"{name}, Admin over Pre-LN, every row of L={admin.depths[-1]}",
-        log_over_cell(admin.deepest, pre.deepest, name, rows),
-        (admin.deepest, pre.deepest),
-        law_band(pre, pre.depths[-1], VARIANT),
-        "law",
-        logarithm=True,
-    )
 
 
 @claim
@@ -47,8 +34,8 @@ def admin_output_change(profile: Profile) -> Claim:
             linear_increments(post),
             logarithmic_increments(admin),
             follows_law(admin, SENSITIVITY, rows=_ALL_BUT_OUTPUT, resolution=VARIANT),
-            same_as_pre_ln(admin, pre, SENSITIVITY, _ALL_BUT_OUTPUT),
-            same_as_pre_ln(admin, pre, PARAMETER),
+            equals(admin, pre, SENSITIVITY, "law", _ALL_BUT_OUTPUT),
+            equals(admin, pre, PARAMETER, "law"),
         ),
         expected=SUPPORTED,
         assumptions=ISOTROPIC,

@@ -17,17 +17,23 @@ SUN = "Sun et al., The Curse of Depth in Large Language Models, arXiv 2502.05795
 MOMENT, STEP, PARAMETER = "stream-moment", "relative-step", "output-matrix-gradient"
 
 
-def power_of_depth(sweep: Sweep, power: float, what: str, of: Whose, expected: Verdict) -> Check:
+def increments(sweep: Sweep, band: Band, of: Whose, expected: Verdict) -> Check:
     """The stream's growth from L/2 to L over its growth from L/4 to L/2: 2^p for L^p, 1 for a logarithm."""
     return Check(
         f"increment of the stream's second moment over the last doubling of L against the one before, {sweep.name}",
         log_increments(sweep.labels, MOMENT, -1),
         tuple(label for _, label in sweep.labels[-3:]),
-        Band(2 ** (power - 0.5), 2 ** (power + 0.5), f"{what}: 2^p for a power L^p, p within a half of {power:g}"),
+        band,
         of,
         expected,
         logarithm=True,
     )
+
+
+def power_of_depth(sweep: Sweep, power: float, what: str, of: Whose, expected: Verdict) -> Check:
+    """`increments` within half a power of L^p."""
+    band = Band(2 ** (power - 0.5), 2 ** (power + 0.5), f"{what}: 2^p for a power L^p, p within a half of {power:g}")
+    return increments(sweep, band, of, expected)
 
 
 def exponential(sweep: Sweep) -> Check:
@@ -110,15 +116,7 @@ def layernorm_scaling_variance(profile: Profile) -> Claim:
         },
         cells=cells_of(scaled, pre),
         checks=(
-            Check(
-                f"increment of the stream's second moment over the last doubling of L against the one before, {scaled.name}",
-                log_increments(scaled.labels, MOMENT, -1),
-                tuple(label for _, label in scaled.labels[-3:]),
-                lower(2.0, "2^p for a power L^p: p = 2 − ε of at least 1"),
-                "statement",
-                REFUTED,
-                logarithm=True,
-            ),
+            increments(scaled, lower(2.0, "2^p for a power L^p: p = 2 − ε of at least 1"), "statement", REFUTED),
             power_of_depth(scaled, 0, "a logarithm", "law", SUPPORTED),
             follows_law(scaled, MOMENT, resolution=VARIANT),
             follows_law(scaled, "stream-gradient", resolution=VARIANT),

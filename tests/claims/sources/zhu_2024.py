@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from empirical.estimands import log_over_cell
-from tests.claims.checks import VARIANT, law_band
+from tests.claims.checks import equals
 from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
 from tests.claims.figures import across_layers
 from tests.claims.sweeps import Sweep, cells_of, short_transformer
@@ -14,16 +13,8 @@ QUANTITIES = ("stream-moment", "relative-step", "output-matrix-gradient", "outpu
 
 
 def same(hyper: Sweep, pre: Sweep, name: str) -> Check:
-    """A quantity of hyper-connections over Pre-LN's, every row; behind the last block nothing is perturbed."""
-    rows = slice(0, -1) if name == "output-sensitivity" else slice(None)
-    return Check(
-        f"{name}, {hyper.name} over {pre.variant}, every row of L={pre.depths[-1]}",
-        log_over_cell(hyper.deepest, pre.deepest, name, rows),
-        (hyper.deepest, pre.deepest),
-        law_band(pre, pre.depths[-1], VARIANT),
-        "statement",
-        logarithm=True,
-    )
+    """Hyper-connections' quantity is Pre-LN's; behind the last block nothing is perturbed."""
+    return equals(hyper, pre, name, "statement", slice(0, -1) if name == "output-sensitivity" else slice(None))
 
 
 @claim

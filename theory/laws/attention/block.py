@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import sympy
 
-from theory.algebra import Position, Sublayer, Variant
+from theory.algebra import Position, Sublayer, Variant, sublayer_node
 from theory.errors import NoClosedForm
 from theory.laws.attention.exchangeable import ExchangeableTokens, Pair
 from theory.laws.attention.patterns import attention_maps, between, square
 from theory.laws.attention.softmax import c, n, overlap, share, softmax
-from theory.laws.recursion import fixed_by_norm, generic_moments, inner_norms, q, repeated_steps
+from theory.laws.recursion import fixed_by_norm, generic_moments, q, repeated_steps
 from theory.propagation import Walk
 from theory.sublayers import SublayerMaps
 
@@ -95,7 +95,7 @@ def token_step(
     """
     place = Position(1, 1, index, count, "attention" if attention else "ffn")
     steps = repeated_steps(variant, place)
-    if inner_norms(steps):
+    if sublayer_node(steps).inner:
         raise NoClosedForm("norms inside the sublayer")
     entering = sympy.Integer(1) if fixed_by_norm(steps, place) else q
     stream = Pair(entering, entering * c)

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import sympy
 
-from theory.algebra import Case, Expression, Matched, Norm, Pointwise, Scale, Stream, Sublayer, Sum, Variant, walk
+from theory.algebra import Case, Expression, Matched, Norm, Pointwise, Scale, Stream, Sublayer, Sum, Variant, sublayer_node, walk
 from theory.errors import NoClosedForm
 from theory.laws.asymptotics import plain
 from theory.laws.closed import layer, q0
@@ -80,8 +80,7 @@ def ring_length(variant: Variant) -> int:
     """
     steps = variant.cases[0].steps
     handed = {term.name: name for name, node in steps for term in _terms(node) if isinstance(term, Stream)}
-    branch = next(node for node in walk(*(root for _, root in steps)) if isinstance(node, Sublayer))
-    read = {node.name for node in walk(branch) if isinstance(node, Stream)}
+    read = {node.name for node in walk(sublayer_node(steps)) if isinstance(node, Stream)}
     at, length = handed.get("x"), 1
     while at not in (None, "x") and length <= len(steps):
         at, length = handed.get(at), length + 1

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import sympy
 
-from theory.algebra import Position, Sublayer, Variant
+from theory.algebra import Position, Variant, sublayer_node
 from theory.errors import NoClosedForm
 from theory.laws.asymptotics import FLAT, Growth
 from theory.laws.recursion import at_place, generic_moments
@@ -103,8 +103,7 @@ def input_moment(variant: Variant) -> sympy.Expr:
     steps = variant.fixed_steps("ffn")
     assert steps is not None
     walked = Walk(steps, state, Symbols(), at_place(place), lambda _, moment: moment)
-    (node,) = [node for node in walked.order if isinstance(node, Sublayer)]
-    return _limit(walked.moments[node.argument])
+    return _limit(walked.moments[sublayer_node(steps).argument])
 
 
 def _limit(expression: sympy.Expr) -> sympy.Expr:
