@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from reports.records import Check, Number
+from reports.records import Check, Number, Reported
 
 MOST_DIGITS = 6
 
@@ -45,6 +45,14 @@ def _to_digit(value: float, last: int, top: int) -> str:
     if round(value, -last) == 0:
         return "0"
     return f"{value:.{max(0, _exponent(value) - last)}e}"
+
+
+def ours(row: Reported) -> str:
+    """Our figures beside a source's: ``2.51 [2.45, 2.57], 3.2``."""
+    figures = (with_interval(*figure) for figure in row.measured)
+    return ", ".join(
+        [*(value if interval == "—" else f"{value} {interval}" for value, interval in figures), *filter(None, [row.ours])]
+    )
 
 
 def measured(check: Check) -> str:

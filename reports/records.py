@@ -137,6 +137,8 @@ class Reported:
     value: str
     ours: str = ""
     note: str = ""
+    measured: tuple[tuple[Number, Number, Number], ...] = ()
+    """Ours with its interval (value, low, high), one or more."""
 
 
 @dataclass(frozen=True)

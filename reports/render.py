@@ -35,6 +35,7 @@ def render(results: Results) -> str:
         "plain": numbers.plain,
         "band": numbers.band,
         "measured": numbers.measured,
+        "ours": numbers.ours,
         "duration": numbers.duration,
         "interval": _interval,
         "value": _value,

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 import tests.claims.sources  # noqa: F401 - registers the claims
 from empirical.corpora import text
-from empirical.estimands import reading
+from empirical.estimands import log_reading, reading
+from empirical.sanity import InvalidMeasurement
 from empirical.training import Arm, Schedule
 from empirical.verdicts import Band, Verdict
-from tests.claims.declaration import BUILDERS, BY_CONDITION, PROFILES, REFUTED, SUPPORTED, Check, Claim
+from tests.claims.declaration import BUILDERS, BY_CONDITION, PROFILES, REFUTED, SUPPORTED, Check, Claim, Ours
 from tests.claims.recorder import Recorder
 from tests.claims.runner import Laboratory, run
 from tests.claims.sources.generic import PARTS
@@ -188,3 +191,38 @@ def test_claims_share_an_arms_training_which_goes_on_after_a_kill(tmp_path: Path
     second = Laboratory(torch.device("cpu"), 4096, training=lambda arm, step, loss: told.append(step), checkpoints=tmp_path)
     assert run(made, second)["checks"][0]["measured"] == record["checks"][0]["measured"]
     assert told == [1, 2, 3, 4]
+
+
+def test_our_figure_beside_a_sources_is_measured_or_said_not_to_be() -> None:
+    """Against Student's interval by scipy; a logarithm's in the units that are shown; words stay words."""
+    values = np.array([[1.0, 4.0], [2.0, 4.5], [4.0, 3.5]])
+    measured = Ours(reading("a", "x", 0), ("a",)), Ours(log_reading("a", "x", 1), ("a",), logarithm=True)
+    theirs = {"what": "w", "source": "s", "value": "1, 4", "note": ""}
+    check = Check("x", reading("a", "x", 0), ("a",), Band(-99, 99, "made up"), "statement")
+    made = Claim(
+        "made-up",
+        "training",
+        "t",
+        "s",
+        "o",
+        "r",
+        {"latex": "1", "text": "one"},
+        {"a": lambda members: {"x": values}},
+        (check,),
+        SUPPORTED,
+        looks=(3,),
+        reported=(theirs | {"ours": measured}, theirs | {"ours": "in words"}),
+    )
+    first, second = run(made, Laboratory(torch.device("cpu"), 3))["reported"]
+    interval = stats.t.interval(0.99, 2, values[:, 0].mean(), stats.sem(values[:, 0]))
+    np.testing.assert_allclose(first["measured"][0], [values[:, 0].mean(), *interval])
+    value, low, high = first["measured"][1]
+    assert (low < value < high, value) == (True, pytest.approx(4.0))
+    assert first["ours"] == "" and second["ours"] == "in words"
+    json.dumps(first)
+
+    def fault(members: int) -> dict[str, np.ndarray]:
+        raise InvalidMeasurement("all readings are zero")
+
+    failed = run(replace(made, cells={"a": fault}), Laboratory(torch.device("cpu"), 3))
+    assert [entry["ours"] for entry in failed["reported"]] == ["not measured", "in words"]

@@ -19,7 +19,7 @@ from reports import markdown, numbers
 from reports.__main__ import main
 from reports.decoding import decode
 from reports.figures import draw
-from reports.records import Check, Claim, Figure, Results, Run, Series
+from reports.records import Check, Claim, Figure, Reported, Results, Run, Series
 from reports.results import read
 from reports.summaries import pages
 from theory.errors import InvalidInput
@@ -475,3 +475,13 @@ def test_broken_summaries_are_named_in_one_line(run: Any, tmp_path: Path, capsys
     assert run(written(tmp_path, lines(entry))) == 2
     shown = capsys.readouterr().err
     assert words in shown and shown.count("\n") == 1
+
+
+def test_our_figures_beside_a_sources_have_their_intervals() -> None:
+    """One or several, in words or measured."""
+    row = decode(
+        Reported, {"what": "loss", "source": "s", "value": "1", "ours": "", "measured": [[2.5, 2.4, 2.6], [3.0, None, None]]}
+    )
+    assert numbers.ours(row) == "2.50 [2.40, 2.60], 3"
+    assert numbers.ours(Reported("loss", "s", "1", "in words")) == "in words"
+    assert numbers.ours(Reported("loss", "s", "1", "in words", measured=((1.0, 0.9, 1.1),))) == "1.00 [0.90, 1.10], in words"

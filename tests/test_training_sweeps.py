@@ -39,9 +39,13 @@ def verdict(check: Check, **readings: np.ndarray) -> object:
 def test_the_sweep_asks_for_equality_when_shallow_and_failure_when_deep(profile) -> None:
     """On the article's own losses with made-up scatter, and on those of a Post-LN that does not fail."""
     claim = BUILDERS["depth-sweep"](profile)
-    assert {check.band.high for check in claim.checks} == {1.25, np.inf}
+    equal, *checks = claim.checks
+    assert {check.band.high for check in checks} == {1.25, np.inf}
     deepest = SIZES[profile.name].depths[-1]
-    for check in claim.checks:
+    shallow = made_up(0.0032, scatter=0.02)
+    assert verdict(equal, **{"post-ln": shallow * 33 / 32, "pre-ln": shallow}) is SUPPORTED
+    assert verdict(equal, **{"post-ln": shallow / 2, "pre-ln": shallow}) is REFUTED
+    for check in checks:
         deep = check.cells[0] == f"L={deepest}"
         pre, as_said, otherwise = (0.0062, 0.0706, 0.0065) if deep else (0.0032, 0.0033, 0.006)
         paired = made_up(pre, scatter=0.02)

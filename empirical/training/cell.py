@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import torch
@@ -15,13 +16,14 @@ CPU = torch.device("cpu")
 
 
 class TrainingCell:
-    """Called with a number of members, gives (members, rows) of each quantity (see `Trained.values`).
+    """Called with a number of members, gives (members, rows) of each quantity (see `Trained.values`); threads may share it.
 
     Args:
         arm: what is trained.
         device: where.
         progress: told of every step.
         folder: where checkpoints are kept; a run that was killed goes on, one that had ended is read.
+        trainer: `train`, or what takes its place.
     """
 
     def __init__(
@@ -30,15 +32,18 @@ class TrainingCell:
         device: torch.device = CPU,
         progress: Progress = lambda step, loss: None,
         folder: Path | None = None,
+        trainer: Callable[..., Trained] = train,
     ) -> None:
-        self.arm, self.device, self.progress, self.folder = arm, device, progress, folder
+        self.arm, self.device, self.progress, self.folder, self.trainer = arm, device, progress, folder, trainer
+        self._lock = Lock()
         self.groups: list[Trained] = []
 
     def __call__(self, members: int) -> Mapping[str, np.ndarray]:
         """Readings of the first ``members``; those that exist are kept, further ones are trained together."""
-        have = sum(len(group.ended) for group in self.groups)
-        if have < members:
-            self.groups.append(self._train(range(have, members)))
+        with self._lock:
+            have = sum(len(group.ended) for group in self.groups)
+            if have < members:
+                self.groups.append(self._train(range(have, members)))
         common = [name for name in self.groups[0].values if all(name in group.values for group in self.groups)]
         joined = {name: np.concatenate([group.values[name] for group in self.groups]) for name in common}
         return {name: value[:members] for name, value in joined.items()}
@@ -53,4 +58,4 @@ class TrainingCell:
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             checkpoint = self.folder / f"{self.arm.digest[:16]}-{members.start}-{members.stop}.pt"
-        return train(self.arm, members, self.device, self.progress, checkpoint)
+        return self.trainer(self.arm, members, self.device, self.progress, checkpoint)

@@ -25,7 +25,8 @@ from theory.registry import find
 
 Tensor = torch.Tensor
 Progress = Callable[[int, float], None]
-"""Called after every step with its number and the mean training loss of the members (of the last time it was looked at)."""
+"""Called after every step with its number (the last one's where a run ends early) and the mean training loss of the members (of
+the last time it was looked at)."""
 _LOOK = 10  # steps between two looks at the training loss
 
 
@@ -81,7 +82,7 @@ def train(
         if run.step in arm.evaluated and checkpoint is not None:
             run.save(checkpoint)
         if run.step:
-            progress(run.step, run.loss)
+            progress(arm.steps if run.finished else run.step, run.loss)
     return run.found()
 
 

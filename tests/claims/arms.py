@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,5 +76,14 @@ class Arms:
 
 def text_arms(profile: Profile, rate: float) -> Arms:
     """On the profile's text."""
+    return _four(profile, rate, text_arm)
+
+
+def translation_arms(profile: Profile, rate: float) -> Arms:
+    """On the profile's pairs."""
+    return _four(profile, rate, translation_arm)
+
+
+def _four(profile: Profile, rate: float, arm: Callable[[Profile, str, Schedule], Arm]) -> Arms:
     cold, warm = Schedule(rate), Schedule(rate, profile.training.warmup)
-    return Arms(*(text_arm(profile, variant, schedule) for variant in ("post-ln", "pre-ln") for schedule in (cold, warm)))
+    return Arms(*(arm(profile, variant, schedule) for variant in ("post-ln", "pre-ln") for schedule in (cold, warm)))

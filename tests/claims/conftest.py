@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 import tests.claims.sources  # noqa: F401 - registers the claims
 from empirical.measurement import device_named
-from empirical.training import Arm
+from empirical.training import Arm, Crew
 from tests.claims.declaration import BUILDERS, PROFILES, Builder, Profile
 from tests.claims.own_variant import claims_of
 from tests.claims.recorder import Recorder, code_digest, header
@@ -143,26 +143,37 @@ def progress(request: pytest.FixtureRequest) -> Iterator[Progress]:
     )
     bars.add_task("claims", total=len(request.session.items))
     bars.add_task("networks", total=None)
-    bars.add_task("training", total=None, visible=False)
     bars.start()
     yield bars
     bars.stop()
     terminal.close()
 
 
-@pytest.fixture(scope="session")
-def laboratory(request: pytest.FixtureRequest, profile: Profile, progress: Progress) -> Laboratory:
-    """The session's ensembles and trainings."""
-    _, networks, training = progress.task_ids
-    device = device_named(request.config.getoption("--device"))
+class Trainings:
+    """One bar for each training that runs, with its loss."""
 
-    def told(arm: Arm, step: int, loss: float) -> None:
+    def __init__(self, bars: Progress) -> None:
+        self.bars, self.shown = bars, dict[Arm, TaskID]()
+
+    def __call__(self, arm: Arm, step: int, loss: float) -> None:
+        """Called after every step."""
+        if arm not in self.shown:
+            self.shown[arm] = self.bars.add_task("", total=arm.steps)
         words = f"{arm.configuration.variant.name}, {arm.task}, L={arm.configuration.depth}: loss {loss:.3f}"
-        progress.update(training, completed=step, total=arm.steps, description=words, visible=step < arm.steps)
+        self.bars.update(self.shown[arm], completed=step, description=words)
+        if step == arm.steps:
+            self.bars.remove_task(self.shown.pop(arm))
 
-    return Laboratory(
-        device, profile.budget, lambda added: progress.advance(networks, added), told, checkpoints(request.config, device.type)
-    )
+
+@pytest.fixture(scope="session")
+def laboratory(request: pytest.FixtureRequest, profile: Profile, progress: Progress) -> Iterator[Laboratory]:
+    """The session's ensembles and trainings."""
+    _, networks = progress.task_ids
+    device, crew = device_named(request.config.getoption("--device")), Crew()
+    kept = checkpoints(request.config, device.type)
+    told = Trainings(progress)
+    yield Laboratory(device, profile.budget, lambda added: progress.advance(networks, added), told, kept, crew)
+    crew.stop()
 
 
 def checkpoints(config: pytest.Config, device: str) -> Path:

@@ -159,6 +159,20 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Ours:
+    """Our figure beside a source's, measured with an interval but judged by no band; fields as `Check` has them."""
+
+    statistic: Statistic
+    cells: tuple[str, ...]
+    logarithm: bool = False
+
+
+def ours(check: Check) -> Ours:
+    """What a check measures, to be shown beside a source's figure."""
+    return Ours(check.statistic, check.cells, check.logarithm)
+
+
+@dataclass(frozen=True)
 class Claim:
     """A claim, complete for one profile. Everything in it ends up in the report."""
 
@@ -183,7 +197,8 @@ class Claim:
     """Its line on the page of a statement that several claims read."""
     atlas: tuple[Entry, ...] = ()
     """What it adds to the page that compares all variants."""
-    reported: tuple[dict[str, str], ...] = ()
+    reported: tuple[Mapping[str, Any], ...] = ()
+    """The source's own figures; ours beside them (``ours``) in words, or as a tuple of `Ours`."""
     erratum: dict[str, str] | None = None
     zeros_allowed: bool = False
     first_look: int = 256

@@ -116,6 +116,23 @@ def learning_curves(title: str, arms: Mapping[str, Arm], yardsticks: Mapping[str
     return draw
 
 
+def losses_against_rate(title: str, lines: Mapping[str, Mapping[str, Arm]], yardsticks: Mapping[str, str], file: str) -> Figure:
+    """Final losses against peak rates, one series a name; its arms are given by their labels."""
+
+    def draw(values: Values) -> dict[str, Any]:
+        series = []
+        for name, arms in lines.items():
+            found = [_interval(values[label]["final-loss"][:, 0], 1.0) for label in arms]
+            series.append(_points(name, "measured", [arm.schedule.peak for arm in arms.values()], found, name))
+        first = next(iter(lines.values()))
+        rates, some = sorted(arm.schedule.peak for arm in first.values()), values[next(iter(first))]
+        levels = ((name, rates, [float(some[quantity].mean())] * len(rates)) for quantity, name in yardsticks.items())
+        axes = {"xlabel": "peak rate", "ylabel": "held-out loss", "xscale": "log", "yscale": "linear"}
+        return {"name": file, "title": title, "series": series + _statements(levels)} | axes
+
+    return draw
+
+
 def scores_by_arm(title: str, arms: Iterable[str], quantity: str, file: str) -> Figure:
     """One number of each arm, side by side."""
 
@@ -248,6 +265,6 @@ def _interval(readings: Array, power: float) -> tuple[float, float, float]:
     return float(found.value[0]) ** power, low**power, high**power
 
 
-def _points(label: str, style: str, x: Sequence[int], found: list[tuple[float, float, float]], group: str) -> dict[str, Any]:
+def _points(label: str, style: str, x: Sequence[float], found: list[tuple[float, float, float]], group: str) -> dict[str, Any]:
     value, low, high = (list(part) for part in zip(*found, strict=True))
     return {"label": label, "style": style, "x": list(x), "y": value, "low": low, "high": high, "group": group}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from empirical.ensemble import Ensemble
 from empirical.measurement import Cell
 from empirical.sanity import InvalidMeasurement, gate
 from empirical.statistics import Estimate, estimate
-from empirical.training import Arm, TrainingCell
+from empirical.training import Arm, Crew, TrainingCell
 from empirical.training.sanity import gate as training_gate
 from empirical.verdicts import Verdict
 from tests.claims.declaration import Check, Claim, Direct
@@ -40,6 +42,7 @@ class Laboratory:
         progress: told how many networks were added.
         training: told of every step of a training, with the loss.
         checkpoints: folder of the trainings' states; one that was killed goes on, one that had ended is read.
+        crew: trains several arms at a time.
     """
 
     def __init__(
@@ -49,9 +52,11 @@ class Laboratory:
         progress: Callable[[int], None] = lambda _: None,
         training: Callable[[Arm, int, float], None] = lambda arm, step, loss: None,
         checkpoints: Path | None = None,
+        crew: Crew | None = None,
     ) -> None:
         self.device, self.budget, self.progress = device, budget, progress
-        self.training, self.checkpoints = training, checkpoints
+        self.training, self.checkpoints, self.crew = training, checkpoints, crew or Crew(1)
+        self._lock = Lock()
         self._ensembles: dict[Cell, Ensemble] = {}
         self._trainings: dict[Arm, TrainingCell] = {}
 
@@ -63,10 +68,24 @@ class Laboratory:
 
     def trained(self, arm: Arm) -> TrainingCell:
         """The training of an arm."""
-        if arm not in self._trainings:
-            told = partial(self.training, arm)
-            self._trainings[arm] = TrainingCell(arm, self.device, told, self.checkpoints)
-        return self._trainings[arm]
+        with self._lock:
+            if arm not in self._trainings:
+                told = partial(self.training, arm)
+                self._trainings[arm] = TrainingCell(arm, self.device, told, self.checkpoints, self.crew.train)
+            return self._trainings[arm]
+
+    def prepare(self, cells: Iterable[Cell | Arm | Together | Direct], members: int) -> None:
+        """Train side by side what the cells need for their first ``members`` networks."""
+        trained = [cell for cell in cells if isinstance(cell, Arm | Together)]
+        if not trained:
+            return
+        with ThreadPoolExecutor(len(trained)) as threads:
+            try:
+                for _ in threads.map(lambda cell: self.values(cell, members), trained):
+                    pass
+            except BaseException:  # an interrupt too: the threads wait for the crew
+                self.crew.stop()
+                raise
 
     def values(self, cell: Cell | Arm | Together | Direct, members: int) -> Mapping[str, np.ndarray]:
         """Readings of the first ``members`` networks."""
@@ -113,6 +132,7 @@ def run(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
 
 def _measure(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
     records, verdicts, used = [], [], dict.fromkeys(claim.cells, laboratory.looks(claim)[0])
+    laboratory.prepare(claim.cells.values(), laboratory.looks(claim)[0])
     for check in claim.checks:
         members, found = _decide(claim, check, laboratory)
         used |= {label: max(used[label], members) for label in check.cells}
@@ -131,14 +151,28 @@ def _measure(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
         "summary": None if claim.summary is None else claim.summary.record(values),
         "atlas": [entry.record(values) for entry in claim.atlas],
         "sanity": {"passed": True, "checks": list(_gates(claim, laboratory))},
+        "reported": [_beside(entry, values) for entry in claim.reported],
         "data": {arm.task: laboratory.trained(arm).data for arm in claim.cells.values() if isinstance(arm, Arm)},
         "error": None,
     }
 
 
+def _beside(entry: Mapping[str, Any], values: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
+    """A source's figure with ours, measured where it is not in words."""
+    if isinstance(entry["ours"], str):
+        return dict(entry)
+    found = []
+    for own in entry["ours"]:
+        one = estimate(own.statistic, {label: values[label] for label in own.cells}, level=1 - FALSE_ALARM)
+        parts = (np.exp(part) if own.logarithm else part for part in (one.value, one.low, one.high))
+        found.append([float(part[0]) for part in parts])
+    return {**entry, "ours": "", "measured": found}
+
+
 def _decide(claim: Claim, check: Check, laboratory: Laboratory) -> tuple[int, Estimate]:
     looks = laboratory.looks(claim)
     for members in looks:
+        laboratory.prepare((claim.cells[label] for label in check.cells), members)
         samples = {label: laboratory.values(claim.cells[label], members) for label in check.cells}
         for label in check.cells:
             _gate(claim, claim.cells[label], laboratory)
@@ -244,6 +278,6 @@ def _statement(claim: Claim) -> dict[str, Any]:
         "derivation": steps,
         "expected": str(claim.expected),
         "command": " ".join(["tox run -e verify --", *filter(None, [claim.options]), f"-k {claim.id}"]),
-        "reported": list(claim.reported),
+        "reported": [entry if isinstance(entry["ours"], str) else {**entry, "ours": "not measured"} for entry in claim.reported],
         "erratum": claim.erratum,
     }

@@ -12,9 +12,9 @@ from empirical.corpora.regression import regression
 from empirical.estimands import log_reading, log_relative_ratio
 from empirical.statistics import estimate
 from empirical.training.decided import NEAR
-from empirical.verdicts import Band
+from empirical.verdicts import Band, Verdict
 from tests.claims.checks import lower, upper
-from tests.claims.declaration import SUPPORTED, Check, Claim, Profile, claim
+from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Ours, Profile, claim
 from tests.claims.figures import LEVEL, Values, learning_curves
 from tests.claims.laws import gradient_law
 from tests.claims.regression import (
@@ -39,6 +39,7 @@ REPORTED = {
     "post-ln": {2: 0.0033, 8: 0.0037, 16: 0.0041, 32: 0.0053, 64: 0.0706},
 }
 EQUAL = Band(0.8, 1.25, "the margin of bioequivalence studies, a fifth either way; the article's own two figures differ by 5 %")
+ALIKE = Band(0.8, 1.25, "equal, as the article's figures are at this depth (ratio 1.03): a fifth either way")
 
 
 def pair(profile: Profile, variants: tuple[str, str], depth: int) -> Together:
@@ -57,8 +58,22 @@ def log_loss_ratio(cell: str, above: str, below: str) -> Any:
     return log_relative_ratio(cell, above, below, np.ones(1))
 
 
+def _loss(cell: str, variant: str) -> Ours:
+    return Ours(log_reading(cell, variant, 0), (cell,), logarithm=True)
+
+
 def _label(depth: int) -> str:
     return f"L={depth}"
+
+
+def _check(depth: int, what: str, band: Band, expected: Verdict = SUPPORTED) -> Check:
+    name, ratio = f"loss of Post-LN over Pre-LN, {_label(depth)}: {what}", log_loss_ratio(_label(depth), *PLACEMENTS)
+    return Check(name, ratio, (_label(depth),), band, "statement", expected, logarithm=True)
+
+
+def alike(depth: int) -> Check:
+    """Whether the two are equal, as the article prints."""
+    return _check(depth, "equal", ALIKE, REFUTED)
 
 
 def depth_check(profile: Profile, depth: int) -> Check | None:
@@ -66,18 +81,12 @@ def depth_check(profile: Profile, depth: int) -> Check | None:
     sizes = sizes_of(profile)
     moved = sweep_rate(sizes) * move("post-ln", depth, sizes.width)
     where = f"Post-LN's first step moves the output by η·u = {moved:.2f} of its size"
-    check = partial(
-        Check,
-        f"loss of Post-LN over Pre-LN, {_label(depth)}",
-        log_loss_ratio(_label(depth), *PLACEMENTS),
-        (_label(depth),),
-        of="statement",
-        logarithm=True,
-    )
     if moved < LARGEST_MOVE / 2:
-        return check(upper(1.25, f"{where}, less than half of the {LARGEST_MOVE:g} it bears: no worse than Pre-LN, to a quarter"))
+        reason = f"{where}, less than half of the {LARGEST_MOVE:g} it bears: no worse than Pre-LN, to a quarter"
+        return _check(depth, "no worse", upper(1.25, reason))
     if moved > 1.5 * LARGEST_MOVE:
-        return check(lower(3.0, f"{where}, more than the {LARGEST_MOVE:g} it bears: several times worse (the article: 11)"))
+        reason = f"{where}, more than the {LARGEST_MOVE:g} it bears: several times worse (the article: 11)"
+        return _check(depth, "several times worse", lower(3.0, reason))
     return None
 
 
@@ -107,7 +116,7 @@ def _axes(name: str, title: str, ylabel: str) -> dict[str, Any]:
 
 @claim
 def depth_sweep(profile: Profile) -> Claim:
-    """Supported: no worse where the first step's move is small, several times worse where it is past what Post-LN bears."""
+    """By condition: better when shallow and not equal, no worse where the first step's move is small, far worse where it is large."""
     sizes = sizes_of(profile)
     depths, rate = sizes.depths, sweep_rate(sizes)
     where = f"here d = {sizes.width}, rate {rate:.2g}"
@@ -115,13 +124,14 @@ def depth_sweep(profile: Profile) -> Claim:
     return Claim(
         id="depth-sweep",
         group="training",
-        title="After equal steps Post-LN is no worse than Pre-LN when shallow, and fails when deep",
+        title="After equal steps Post-LN is better than Pre-LN when shallow, and fails when deep",
         statement="Loss after equal steps at depths 2, 8, 16, 32, 64: Pre-LN 0.0032, 0.0032, 0.0036, 0.0045, 0.0062; "
         "Post-LN 0.0033, 0.0037, 0.0041, 0.0053, 0.0706.",
         source=ARTICLE,
         reading=f"Ratio of the mean held-out losses after {sizes.steps} steps of Adam at a constant rate {rate:.3g}, d = {sizes.width}. Where theory "
-        "calls the network shallow Post-LN has to be no worse; that it is better here than Pre-LN is no part of the statement, and the "
-        "figure shows it. Where theory calls it deep Post-LN has to be three times worse.",
+        "calls the network shallow Post-LN has to be no worse, where it calls it deep three times worse. Equal they are not: two blocks of Post-LN come "
+        "further in as many steps. No law of ours says so (the first step moves both as far); it was seen with one base seed and is expected since. "
+        "With an irreducible loss of the size of the article's own, 0.003, the two would look more alike than they are.",
         law={
             "latex": r"\eta\,u_L \lessgtr 4,\qquad u_L^2 = E|\delta y|^2/(d\,\eta^2)",
             "text": "Post-LN fails where its first step moves the output by more than it bears: u is the predicted update of the quantity "
@@ -129,18 +139,18 @@ def depth_sweep(profile: Profile) -> Claim:
             f"{', '.join(map(str, depths))}.",
         },
         cells={_label(depth): pair(profile, PLACEMENTS, depth) for depth in depths},
-        checks=tuple(check for depth in depths if (check := depth_check(profile, depth))),
-        expected=SUPPORTED,
+        checks=(alike(depths[0]), *(check for depth in depths if (check := depth_check(profile, depth)))),
+        expected=BY_CONDITION,
         assumptions=SETTING,
         looks=sizes.looks,
         figures=(partial(_losses, depths, where), partial(_ratios, depths, where)),
         reported=tuple(
             {
-                "what": f"loss at depths 2, 8, 16, 32, 64, {variant}",
+                "what": f"loss at depths {', '.join(map(str, REPORTED[variant]))}, {variant}",
                 "source": "the article",
                 "value": ", ".join(f"{loss:.4f}" for loss in REPORTED[variant].values()),
-                "ours": "see the figure",
-                "note": UNPUBLISHED,
+                "ours": tuple(_loss(_label(depth), variant) for depth in depths),
+                "note": f"ours at depths {', '.join(map(str, depths))}; {UNPUBLISHED}",
             }
             for variant in PLACEMENTS
         ),
@@ -170,15 +180,15 @@ def rms_equals_layer(profile: Profile) -> Claim:
         ),
         expected=SUPPORTED,
         assumptions=SETTING,
-        looks=(2 * sizes.looks[0], 2 * sizes.looks[-1]),
+        looks=(2 * sizes.looks[0], 4 * sizes.looks[-1]),
         figures=(partial(_norms, cell, sizes.equal),),
         reported=(
             {
                 "what": "loss at depth 32, LayerNorm and RMSNorm",
                 "source": "the article",
                 "value": "0.0045, 0.0043",
-                "ours": "see the figure",
-                "note": UNPUBLISHED,
+                "ours": tuple(_loss(cell, variant) for variant in reversed(norms)),
+                "note": f"ours at depth {sizes.equal}; {UNPUBLISHED}",
             },
         ),
     )

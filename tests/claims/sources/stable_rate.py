@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -61,8 +62,10 @@ def scan(profile: Profile, sizes: Sizes) -> Together:
         arms[_name(one, FIRST)] = trial(FIRST, **usual | {"steps": 1, "evaluations": 1})
 
     def read(trained: Mapping[str, Readings]) -> Readings:
+        with ThreadPoolExecutor(len(found)) as threads:  # networks side by side, rates one after the other
+            largest = list(threads.map(lambda one: _largest(trained, one, rates), found))
         return {
-            RATE: np.stack([_largest(trained, one, rates) for one in found], axis=1),
+            RATE: np.stack(largest, axis=1),
             UPDATE: np.concatenate([trained[_name(one, FIRST)]["first-block-update"] for one in found], axis=1),
         }
 

@@ -1,0 +1,97 @@
+"""Trainings in processes of their own find what trainings in this one find, and a lost process loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from empirical.training import Arm, Crew, Schedule, TrainingCell, train
+from tests.claims.declaration import PROFILES
+from tests.claims.regression import regression_arm
+from theory.errors import InvalidInput
+
+CPU = torch.device("cpu")
+ARM = regression_arm(PROFILES["quick"], "post-ln", 1, 1e-3, steps=6, evaluations=3, held_out=64)
+OTHER = regression_arm(PROFILES["quick"], "pre-ln", 2, 1e-3, steps=6, evaluations=3, held_out=64)
+
+
+@pytest.fixture(scope="module")
+def crew() -> Iterator[Crew]:
+    crew = Crew(2)
+    yield crew
+    crew.stop()
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_side_by_side_is_bit_by_bit_as_here(crew: Crew) -> None:
+    told: dict[Arm, list[int]] = {ARM: [], OTHER: []}
+
+    def job(arm: Arm) -> dict[str, np.ndarray]:
+        return dict(crew.train(arm, range(2), CPU, lambda step, loss: told[arm].append(step)).values)
+
+    with ThreadPoolExecutor(2) as threads:
+        together = list(threads.map(job, (ARM, OTHER)))
+    for arm, found in zip((ARM, OTHER), together, strict=True):
+        here = train(arm, range(2), CPU).values
+        assert found.keys() == here.keys()
+        for name in here:
+            np.testing.assert_array_equal(found[name], here[name])
+        assert told[arm] == [1, 2, 3, 4, 5, 6]
+
+
+def test_an_early_end_is_told_as_the_last_step(crew: Crew) -> None:
+    told: list[int] = []
+    diverging = replace(ARM, schedule=Schedule(1e30), steps=60, evaluations=60)
+    for trainer in (train, crew.train):
+        told.clear()
+        found = trainer(diverging, range(2), CPU, lambda step, loss: told.append(step))
+        assert set(found.ended) == {"not-finite"}
+        assert found.taken < 60 == told[-1]
+        assert told[:-1] == list(range(1, found.taken))
+
+
+def test_bad_input_is_told_as_here(crew: Crew) -> None:
+    with pytest.raises(InvalidInput, match="unknown task 'weather'"):
+        crew.train(replace(ARM, task="weather"), range(2), CPU)
+
+
+def test_one_at_a_time_stays_in_this_process() -> None:
+    alone = Crew(1)
+    assert alone.train(ARM, range(2), CPU).taken == 6
+    assert alone._pool is None
+
+
+def test_a_killed_process_is_told_and_its_checkpoint_taken_up(tmp_path: Path) -> None:
+    """Killed after some evaluations of a longer run; the next crew goes on behind them and finds what one run finds."""
+    arm = replace(ARM, steps=400, evaluations=40)
+    first, seen = Crew(2), list[int]()
+
+    def kill(step: int, loss: float) -> None:
+        if step == 100:
+            for process in (first._pool._processes or {}).values():
+                process.kill()
+
+    with pytest.raises(InvalidInput, match="a training's process was killed"):
+        TrainingCell(arm, CPU, kill, tmp_path, first.train)(2)
+    first.stop()
+    assert [file.suffix for file in tmp_path.iterdir()] == [".pt"] or len(list(tmp_path.iterdir())) == 2
+    second = Crew(2)
+    found = TrainingCell(arm, CPU, lambda step, loss: seen.append(step), tmp_path, second.train)(2)
+    straight = second.train(arm, range(2), CPU).values
+    second.stop()
+    assert seen[0] > 90 and seen[-1] == 400
+    np.testing.assert_array_equal(found["held-out-loss"], straight["held-out-loss"])
