@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,6 +20,7 @@ from tests.claims.declaration import PROFILES
 from tests.claims.regression import regression_arm
 from theory.errors import InvalidInput
 
+ROOT = Path(__file__).parent.parent
 CPU = torch.device("cpu")
 ARM = regression_arm(PROFILES["quick"], "post-ln", 1, 1e-3, steps=6, evaluations=3, held_out=64)
 OTHER = regression_arm(PROFILES["quick"], "pre-ln", 2, 1e-3, steps=6, evaluations=3, held_out=64)
@@ -75,6 +80,21 @@ def test_one_at_a_time_stays_in_this_process() -> None:
     assert alone._pool is None
 
 
+def test_a_training_in_this_process_ends_when_it_is_stopped() -> None:
+    """One thread waits for it, as a claim that is interrupted does."""
+    alone, seen = Crew(1), list[int]()
+
+    def stop(step: int, loss: float) -> None:
+        seen.append(step)
+        if step == 3:
+            alone.stop()
+
+    with ThreadPoolExecutor(1) as threads, pytest.raises(KeyboardInterrupt):
+        threads.submit(alone.train, replace(ARM, steps=10**6, evaluations=1), range(2), CPU, stop).result()
+    assert seen == [1, 2, 3]
+    assert alone.train(ARM, range(2), CPU).taken == 6
+
+
 def test_a_killed_process_is_told_and_its_checkpoint_taken_up(tmp_path: Path) -> None:
     """Killed after some evaluations of a longer run; the next crew goes on behind them and finds what one run finds."""
     arm = replace(ARM, steps=400, evaluations=40)
@@ -95,3 +115,34 @@ def test_a_killed_process_is_told_and_its_checkpoint_taken_up(tmp_path: Path) ->
     second.stop()
     assert seen[0] > 90 and seen[-1] == 400
     np.testing.assert_array_equal(found["held-out-loss"], straight["held-out-loss"])
+
+
+ENDLESS = """
+import torch
+from dataclasses import replace
+from tests.test_crew import ARM, CPU, Crew
+
+if __name__ == "__main__":
+    crew = Crew(2)
+    def tell(step, loss):
+        print(*(process.pid for process in crew._pool._processes.values()), flush=True)
+    crew.train(replace(ARM, steps=10**6, evaluations=1), range(2), CPU, tell)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks processes up in /proc")
+def test_processes_end_when_their_master_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS)
+    master = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )
+    assert master.stdout is not None
+    working = [int(word) for word in master.stdout.readline().split()]
+    assert working and all(Path(f"/proc/{process}").exists() for process in working)
+    master.kill()
+    master.wait()
+    until = time.monotonic() + 20
+    while any(Path(f"/proc/{process}").exists() for process in working) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{process}").exists() for process in working)

@@ -20,8 +20,8 @@ from empirical.training.arm import Arm
 from empirical.training.run import Progress, Trained, train
 from theory.errors import InvalidInput
 
-_MASTER: dict[str, Any] = {}
-"""Of a process of the crew: the queue that it reports on and the process that it works for."""
+_REPORTS: list[Any] = []
+"""In a process of the crew: the queue that it reports on."""
 
 
 class Crew:
@@ -31,12 +31,12 @@ class Crew:
     other with two. What is found does not depend on how many run. On any other device they run one by one in this process.
 
     Args:
-        processes: most at a time; as many as torch would take threads unless told.
+        processes: most at a time; as many as there are cores unless told.
     """
 
     def __init__(self, processes: int | None = None) -> None:
-        self.processes = torch.get_num_threads() if processes is None else processes
-        self._lock, self._alone, self._numbers = Lock(), Lock(), count()
+        self.processes = _cores() if processes is None else processes
+        self._lock, self._alone, self._numbers, self._stops = Lock(), Lock(), count(), 0
         self._errands: dict[int, _Errand] = {}
         self._pool: ProcessPoolExecutor | None = None
         self._reports: Any = None
@@ -56,7 +56,7 @@ class Crew:
         """
         if device.type != "cpu" or self.processes < 2:
             with self._alone:
-                return train(arm, members, device, progress, checkpoint)
+                return train(arm, members, device, self._until_stopped(progress), checkpoint)
         with self._lock:
             pool, number = self._ready(), next(self._numbers)
             errand = self._errands[number] = _Errand(progress)
@@ -66,13 +66,14 @@ class Crew:
             return found
         except BrokenProcessPool:
             raise InvalidInput(
-                "a training's process was killed, perhaps for memory: run again with OMP_NUM_THREADS=1; what it had is kept"
+                "a training's process was killed, perhaps for memory: run again, on fewer cores (taskset); what it had is kept"
             ) from None
         finally:
             del self._errands[number]
 
     def stop(self) -> None:
-        """End all processes at once; what their checkpoints hold is kept."""
+        """End all trainings at once; what their checkpoints hold is kept."""
+        self._stops += 1
         if self._pool is None:
             return
         working = list((self._pool._processes or {}).values())  # no public way to end them before they have finished
@@ -82,13 +83,22 @@ class Crew:
         self._reports.put(None)
         self._pool = None
 
+    def _until_stopped(self, progress: Progress) -> Progress:
+        stops = self._stops
+
+        def tell(step: int, loss: float) -> None:
+            if self._stops != stops:
+                raise KeyboardInterrupt  # in a thread: the one that was interrupted waits for it
+            progress(step, loss)
+
+        return tell
+
     def _ready(self) -> ProcessPoolExecutor:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in whatever state they are
             self._reports = context.Queue()
             self._reports.cancel_join_thread()  # a process that was killed while it wrote would keep this one from its end
-            arguments = self._reports, os.getpid()
-            self._pool = ProcessPoolExecutor(self.processes, context, _begin, arguments)
+            self._pool = ProcessPoolExecutor(self.processes, context, _begin, (self._reports,))
             Thread(target=_listen, args=(self._reports, self._errands), daemon=True).start()
         return self._pool
 
@@ -98,6 +108,11 @@ class _Errand:
     progress: Progress
     told: Event = field(default_factory=Event)
     """All of its progress."""
+
+
+def _cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _listen(reports: Any, errands: Mapping[int, _Errand]) -> None:
@@ -110,18 +125,23 @@ def _listen(reports: Any, errands: Mapping[int, _Errand]) -> None:
             errands[number].told.set()
 
 
-def _begin(reports: Any, master: int) -> None:
+def _begin(reports: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the master ends the processes when it is interrupted
     torch.set_num_threads(1)
-    _MASTER.update(reports=reports, process=master)
+    _REPORTS.append(reports)
+    Thread(target=_end_with_master, daemon=True).start()
+
+
+def _end_with_master() -> None:
+    """Nothing else would tell a process that its master was killed."""
+    master = multiprocessing.parent_process()
+    assert master is not None
+    master.join()
+    os._exit(1)
 
 
 def _train(number: int, arm: Arm, members: tuple[int, ...], checkpoint: Path | None) -> Trained:
-    def tell(step: int, loss: float) -> None:
-        if os.getppid() != _MASTER["process"]:
-            raise SystemExit(1)  # whoever wanted the result is gone
-        _MASTER["reports"].put((number, step, loss))
-
-    found = train(arm, members, torch.device("cpu"), tell, checkpoint)
-    _MASTER["reports"].put((number,))
+    (reports,) = _REPORTS
+    found = train(arm, members, torch.device("cpu"), lambda step, loss: reports.put((number, step, loss)), checkpoint)
+    reports.put((number,))
     return found

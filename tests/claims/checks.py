@@ -33,7 +33,9 @@ def law_band(sweep: Sweep, depth: int, resolution: float = RESOLUTION) -> Band:
         assert first is not None
         tied = configuration.variant.tied
         finite = float(np.abs(first).max()) * (depth if tied else 1) + 1 / configuration.width
-        what = "terms of order 1/width, which are not derived for this variant: Post-LN's, for the same sublayers"
+        several = len(configuration.variant.streams) > 1
+        left_out = "those of streams that no norm fixes" if several else "all, for this variant"
+        what = f"terms of order 1/width that the prediction leaves out ({left_out}), taken to be Post-LN's for the same sublayers"
         what += f", {depth} times as large where {depth} blocks share their weights and so fluctuate together" if tied else ""
     width = 1 + resolution + finite
     reason = f"finite width: {what} = {finite:.3f} at d = {sweep.width}; plus {resolution}, the effect to be resolved"

@@ -55,7 +55,7 @@ class Sizes:
     others: tuple[str, ...]
     finer: int
     abreast: int = 8
-    scanned: tuple[int, ...] = (8, 16)
+    scanned: tuple[int, ...] = (8, 32)
 
 
 _FULL = Sizes(
