@@ -79,10 +79,18 @@ class Profile:
 
 _DEPTHS, _SUBLAYERS = (2, 4, 8, 16, 32, 64, 128, 256), ("linear", "relu", "gelu", "silu", "tanh")
 _LAPTOP = Training(
-    looks=(4,), depth=6, deep=12, width=64, heads=4, tokens=64, rates=(3e-3, 1e-3), steps=400, batch=8, warmup=200, short=200
+    looks=(4, 8, 16), depth=6, deep=12, width=64, heads=4, tokens=64, rates=(3e-3,), steps=400, batch=8, warmup=200, short=200
 )
 _LONGER = replace(
-    _LAPTOP, looks=(5, 10), deep=24, rates=(3e-3, 1e-3, 5e-4), steps=1000, warmup=300, short=1000, text="library", pairs="en-all"
+    _LAPTOP,
+    looks=(5, 10, 20),
+    deep=24,
+    rates=(3e-3, 1e-3, 5e-4),
+    steps=1000,
+    warmup=300,
+    short=1000,
+    text="library",
+    pairs="en-all",
 )
 _LARGE = Training(
     looks=(5,),

@@ -38,7 +38,7 @@ class Sizes:
     Attributes:
         depths: of the sweep, the deepest one where theory expects Post-LN to fail.
         equal: depth of the comparison of the norms.
-        loops: of a looped block.
+        loops: uses of a looped block, few and many.
         stable: depths at which Post-LN's largest stable rate is looked for.
         others: further variants of which it is, `abreast` blocks deep.
         finer: steps of the grid of rates that make a factor 2.
@@ -50,12 +50,12 @@ class Sizes:
     steps: int
     looks: tuple[int, ...]
     equal: int
-    loops: int
+    loops: tuple[int, int]
     stable: tuple[int, ...]
     others: tuple[str, ...]
     finer: int
     abreast: int = 8
-    scanned: tuple[int, ...] = (8, 32)
+    scanned: tuple[int, ...] = (8, 32, 64)
 
 
 _FULL = Sizes(
@@ -64,13 +64,13 @@ _FULL = Sizes(
     steps=1200,
     looks=(5, 10),
     equal=32,
-    loops=32,
+    loops=(16, 32),
     stable=(4, 8, 16, 32),
     others=("keel", "deepnorm", "skipinit", "residual-only", "layernorm-scaling", "pre-ln", "mix-ln", "peri-ln"),
     finer=2,
 )
 SIZES = {
-    "quick": Sizes(32, (2, 8, 32), 400, (5, 10), 8, 16, (4, 8, 16, 32), ("keel", "deepnorm", "pre-ln", "peri-ln"), 1),
+    "quick": Sizes(32, (2, 8, 32), 400, (5, 10), 8, (16, 32), (4, 8, 16, 32), ("keel", "deepnorm", "pre-ln", "peri-ln"), 1),
     "full": _FULL,
     "gpu": _FULL,
 }

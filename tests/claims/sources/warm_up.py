@@ -160,7 +160,7 @@ def warm_up_translation(profile: Profile) -> Claim:
         checks=_translation_checks(profile, arms),
         expected=SUPPORTED,
         assumptions=TRAINED,
-        looks=(sizes.looks[0], 2 * sizes.looks[0]),
+        looks=sizes.looks,
         figures=(
             _curves(arms.cells, "Translation", "loss"),
             scores_by_arm("Translation: BLEU of held-out sentences (greedy, sacrebleu)", arms.cells, "bleu", "bleu"),
