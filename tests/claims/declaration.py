@@ -27,7 +27,7 @@ class Training:
 
     Attributes:
         looks: numbers of networks at which a check is judged; more are trained only where it is not decided.
-        rates: peak learning rates, the claims' own first.
+        rates: peak learning rates, falling: the claims' own first, one that Post-LN bears without warm-up last.
         steps, batch: of the optimiser.
         warmup: steps of it, where there is one.
         deep: blocks of the stacks that are to be too deep for Post-LN.
@@ -79,7 +79,17 @@ class Profile:
 
 _DEPTHS, _SUBLAYERS = (2, 4, 8, 16, 32, 64, 128, 256), ("linear", "relu", "gelu", "silu", "tanh")
 _LAPTOP = Training(
-    looks=(4, 8, 16), depth=6, deep=12, width=64, heads=4, tokens=64, rates=(3e-3,), steps=400, batch=8, warmup=200, short=200
+    looks=(4, 8, 16),
+    depth=6,
+    deep=12,
+    width=64,
+    heads=4,
+    tokens=64,
+    rates=(3e-3, 1e-3),
+    steps=400,
+    batch=8,
+    warmup=200,
+    short=200,
 )
 _LONGER = replace(
     _LAPTOP,
@@ -93,13 +103,13 @@ _LONGER = replace(
     pairs="en-all",
 )
 _LARGE = Training(
-    looks=(5,),
+    looks=(5, 10),
     depth=12,
     deep=64,
     width=512,
     heads=8,
     tokens=128,
-    rates=(1e-3, 5e-4, 2.5e-4),
+    rates=(1e-3, 2.5e-4, 5e-5),
     steps=4000,
     batch=32,
     warmup=1000,

@@ -253,7 +253,7 @@ def looped_blocks_trained(profile: Profile) -> Claim:
         ),
         expected=BY_CONDITION,
         assumptions=SETTING[:2],
-        looks=(8, 32),
+        looks=(4, 16, 32),
         figures=(_loops(arms, linear),),
     )
 

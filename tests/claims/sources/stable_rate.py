@@ -15,6 +15,7 @@ from empirical.estimands import log_ratio, log_reading, log_relative, minus, slo
 from empirical.statistics import Statistic, estimate
 from empirical.training import Arm
 from empirical.verdicts import Band
+from tests.claims.arms import FIRST
 from tests.claims.declaration import BY_CONDITION, REFUTED, Check, Claim, Profile, claim
 from tests.claims.figures import LEVEL, Values
 from tests.claims.regression import LARGEST_MOVE, SETTING, Sizes, joined, move, points, regression_arm, sizes_of
@@ -26,8 +27,6 @@ CELL, RATE, UPDATE = "networks", "largest-rate", "first-block-update"
 TOP, BOTTOM = 0.512, 0.0005
 """Ends of the grid of rates."""
 STEPS, BATCH = 120, 64
-FIRST = 1e-5
-"""Rate at which the first update is measured: far below the weights, so that it is of first order."""
 
 
 @dataclass(frozen=True)

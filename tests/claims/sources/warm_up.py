@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf
+from math import inf, log
 from typing import Any
 
-from empirical.estimands import difference, learned_over, margin, reading, share_learned
-from empirical.training import Arm
-from empirical.verdicts import Band
-from tests.claims.arms import EVALUATIONS, TRAINED, Arms, label, labelled, text_arms, translation_arms
-from tests.claims.checks import lower
-from tests.claims.declaration import SUPPORTED, Check, Claim, Ours, Profile, claim, ours
+from empirical.estimands import difference, learned_over, log_reading, margin, minus, reading, share_learned
+from empirical.training import Arm, Schedule
+from empirical.verdicts import Band, Verdict
+from tests.claims.arms import EVALUATIONS, FIRST, TRAINED, Arms, label, labelled, text_arm, text_arms, translation_arms
+from tests.claims.checks import lower, upper
+from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Ours, Profile, claim, ours
 from tests.claims.figures import Figure, learning_curves, losses_against_rate, scores_by_arm
 from tests.claims.texts import REVIEW, UNPUBLISHED
 
@@ -32,11 +32,18 @@ WORKS_BESIDE = lower(
 HELPS = lower(0.0, "the arm that is said to fail is the worse one")
 NO_WORSE = lower(0.0, "Pre-LN without warm-up does at least as well as Post-LN with it")
 NEEDLESS = Band(-inf, 0.1, "Pre-LN needs none: going without costs at most 0.1 nats, a fifth of what it has to cost Post-LN")
+BORNE = upper(
+    1.5, "the deepest Post-LN stacks of training-stable-rate bear such moves (measured ones: 1.5 at 32 blocks, 2.4 at 4)"
+)
+TOO_FAR = lower(
+    1.5, "further than the deepest Post-LN stacks of training-stable-rate bear (measured moves: 1.5 at 32 blocks, 2.4 at 4)"
+)
 NO_HIGHER = Band(0.0, 1.05, "similar or slightly lower: at most 5 % higher; how much lower it may be is not said")
 WHY = (
     "No law of the outcome is derived. What theory has to say: Adam's first step moves every weight by the whole rate, however small its gradient; "
     "that makes a Post-LN network's tokens alike, after which attention adds variance without adding gradient and the gradient of what could tell the "
-    "tokens apart again falls block by block below the output. Pre-LN's identity path has no such factor."
+    "tokens apart again falls block by block below the output. Pre-LN's identity path has no such factor. "
+    "So what counts is how far the first step moves the output; with attention theory does not predict it, and it is measured."
 )
 
 
@@ -50,19 +57,28 @@ def _at(arm: Arm) -> str:
     return f"{arm.task}, rate {arm.schedule.peak:g}"
 
 
-def _loses(above: Arm, below: Arm, band: Band) -> Check:
+def _loses(above: Arm, below: Arm, band: Band, expected: Verdict = SUPPORTED) -> Check:
     name = f"held-out loss, {named(above)} less {named(below)}, {_at(above)}"
     cells = (label(above), label(below))
-    return Check(name, difference(*cells, "final-loss"), cells, band, "statement", unit="nats")
+    return Check(name, difference(*cells, "final-loss"), cells, band, "statement", expected, unit="nats")
 
 
-def _text_checks(four: Arms) -> tuple[Check, ...]:
-    name = f"learned by {named(four.post)}, from unigrams (0) to bigrams (1), {_at(four.post)}"
+def _moves(first: Arm, arm: Arm, band: Band) -> Check:
+    name = f"first step of {named(arm)}: move of the output over its size, to first order, {_at(arm)}"
+    move = minus(log_reading(label(first), "first-block-update", 0, 0.5), -log(arm.schedule.peak))
+    return Check(name, move, (label(first),), band, "law", logarithm=True)
+
+
+def _text_checks(fast: Arms, slow: Arms, first: Arm) -> tuple[Check, ...]:
+    name = f"learned by {named(fast.post)}, from unigrams (0) to bigrams (1), {_at(fast.post)}"
     return (
-        Check(name, share_learned(label(four.post)), (label(four.post),), FAILED, "statement"),
-        _loses(four.post, four.post_warm, HALF_A_NAT),
-        _loses(four.post_warm, four.pre, NO_WORSE),
-        _loses(four.pre, four.pre_warm, NEEDLESS),
+        Check(name, share_learned(label(fast.post)), (label(fast.post),), FAILED, "statement"),
+        _loses(fast.post, fast.post_warm, HALF_A_NAT),
+        _loses(fast.post_warm, fast.pre, NO_WORSE),
+        _loses(fast.pre, fast.pre_warm, NEEDLESS),
+        _loses(slow.post, slow.post_warm, HALF_A_NAT, REFUTED),
+        _moves(first, fast.post, TOO_FAR),
+        _moves(first, slow.post, BORNE),
     )
 
 
@@ -76,10 +92,15 @@ def _translation_checks(profile: Profile, arms: Arms) -> tuple[Check, ...]:
     return (*checks, beside(arms.post, FAILED_BESIDE)) if profile.name == "gpu" else checks
 
 
-def _by_rate(everything: Sequence[Arms]) -> Figure:
+def _only(arms: Mapping[str, Arm], four: Arms) -> dict[str, Arm]:
+    """Those of the four that are trained."""
+    return {name: arm for name, arm in four.cells.items() if name in arms}
+
+
+def _by_rate(everything: Sequence[Mapping[str, Arm]]) -> Figure:
     lines: dict[str, dict[str, Arm]] = {}
     for arms in everything:
-        for name, arm in arms.cells.items():
+        for name, arm in arms.items():
             lines.setdefault(named(arm), {})[name] = arm
     yardsticks = {"unlearned-loss": "unigrams", "bigram-loss": "bigrams"}
     return losses_against_rate("Text: held-out loss at the end against the peak rate", lines, yardsticks, "rates")
@@ -115,28 +136,31 @@ def _reported(arms: Arms) -> tuple[dict[str, Any], ...]:
 
 @claim
 def warm_up(profile: Profile) -> Claim:
-    """Supported: Post-LN fails without warm-up, Pre-LN does not need it."""
+    """By condition: Post-LN fails without warm-up at a rate that moves it too far, not at a smaller one; Pre-LN does not need it."""
     sizes = profile.training
-    everything = [text_arms(profile, rate) for rate in sizes.rates]
-    text = everything[0]
+    fast, *others = everything = [text_arms(profile, rate) for rate in sizes.rates]
+    slow = others[-1]
+    first = text_arm(profile, "post-ln", Schedule(FIRST), steps=1, evaluations=1, profiled=())
+    everyone = [arm for four in others for arm in four.cells.values()]
+    arms = fast.cells | labelled(*((slow.post, slow.post_warm) if profile.name == "quick" else everyone), first)
     return Claim(
         id="warm-up",
         group="training",
-        title="Post-LN needs a learning-rate warm-up, Pre-LN does not",
+        title=f"Post-LN needs a learning-rate warm-up at a peak rate of {sizes.rates[0]:g}, not at {sizes.rates[-1]:g}; Pre-LN needs none",
         statement="Without warm-up a Post-LN Transformer fails to train, with it it trains; a Pre-LN Transformer trains without.",
         source=REVIEW,
         reading=f"A causal decoder of {sizes.depth} blocks of attention and GELU, d = {sizes.width}, bytes of CPython's documentation, peak rate "
         f"{sizes.rates[0]:g}, {sizes.steps} steps, the first {sizes.warmup} of them warm-up or none. Loss on held-out documents; failure is "
-        "measured. Other peak rates are shown, not judged.",
+        f"measured. At {sizes.rates[-1]:g} the statement says the same of Post-LN.",
         law={"text": WHY, "latex": ""},
-        cells={name: arm for arms in everything for name, arm in arms.cells.items()},
-        checks=_text_checks(text),
-        expected=SUPPORTED,
+        cells=arms,
+        checks=_text_checks(fast, slow, first),
+        expected=BY_CONDITION,
         assumptions=TRAINED,
         looks=sizes.looks,
         figures=(
-            *(_curves(arms.cells, "Text", f"text-{arms.post.schedule.peak:g}") for arms in everything),
-            *([_by_rate(everything)] if len(everything) > 1 else []),
+            *(_curves(_only(arms, four), "Text", f"text-{four.post.schedule.peak:g}") for four in everything),
+            _by_rate([_only(arms, four) for four in everything]),
         ),
     )
 
