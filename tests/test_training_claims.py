@@ -74,10 +74,10 @@ def test_translation_on_the_sources_outcome_and_on_others(claims: dict[str, Clai
     assert verdicts(claim, usual) == [SUPPORTED] * 3
     assert verdicts(claim, changed(usual, 2.3, "post-ln", "no warm-up")) == [SUPPORTED, REFUTED, REFUTED]
     assert verdicts(claim, changed(usual, 3.4, "pre-ln")) == [REFUTED, REFUTED, SUPPORTED]
-    gpu = BUILDERS[claim.id](PROFILES["gpu"])
-    outright = as_sources_say(gpu)
-    assert verdicts(gpu, outright)[3] is SUPPORTED
-    assert verdicts(gpu, changed(outright, 2.7, "post-ln", "no warm-up"))[3] is REFUTED
+    full = BUILDERS[claim.id](PROFILES["full"])
+    outright = as_sources_say(full)
+    assert verdicts(full, outright)[3] is SUPPORTED
+    assert verdicts(full, changed(outright, 2.7, "post-ln", "no warm-up"))[3] is REFUTED
 
 
 def test_a_higher_perplexity_or_a_divergence_refutes(claims: dict[str, Claim]) -> None:
