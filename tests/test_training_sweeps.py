@@ -15,7 +15,7 @@ from empirical.statistics import estimate, median_interval
 from empirical.training import Arm, Schedule
 from empirical.verdicts import Verdict
 from tests.claims.declaration import BUILDERS, PROFILES, REFUTED, SUPPORTED, Check
-from tests.claims.regression import SIZES, bounded_loss, move, network, regression_arm, sweep_rate
+from tests.claims.regression import SIZES, bounded_loss, late_loss, move, network, regression_arm, sweep_rate
 from tests.claims.runner import Laboratory, run
 from tests.claims.sources.depth_sweep import depth_check
 from tests.claims.sources.stable_rate import RATE, UPDATE, checks_of, grid, largest_passing, networks, predicted_moves, scan
@@ -63,6 +63,8 @@ def test_the_quick_sweep_moves_as_far_as_the_full_one() -> None:
 def test_a_network_that_diverged_costs_as_much_as_the_mean() -> None:
     losses = np.array([0.1, 3.0, np.inf, np.nan])
     assert bounded_loss(losses).tolist() == [0.1, 1.0, 1.0, 1.0]
+    late = late_loss(np.array([[9.0, 9.0, *losses], [9.0, 9.0, 0.1, 0.2, 0.3, 0.4]]))
+    np.testing.assert_allclose(late, [[3.1 / 4], [1.0 / 4]])
 
 
 def test_the_norms_are_equal_or_not_and_never_by_lack_of_data() -> None:

@@ -20,6 +20,8 @@ DEFAULT_RATE = 1e-3
 """Adam's in torch."""
 UNLEARNED = 1.0
 """Loss of predicting the mean."""
+LATE = 4
+"""Evaluations of ten that are averaged: at a constant rate one differs from the next by a fifth to a third."""
 LARGEST_MOVE = 4.0
 """η·u at the largest stable rate of Post-LN, u its predicted update: what `training-stable-rate` measures, to a factor 2."""
 SETTING = (
@@ -62,7 +64,7 @@ _FULL = Sizes(
     width=64,
     depths=(2, 8, 16, 32, 64),
     steps=1200,
-    looks=(5, 10),
+    looks=(5, 10, 20),
     equal=32,
     loops=(16, 32),
     stable=(4, 8, 16, 32),
@@ -70,7 +72,7 @@ _FULL = Sizes(
     finer=2,
 )
 SIZES = {
-    "quick": Sizes(32, (2, 8, 32), 400, (5, 10), 8, (16, 32), (4, 8, 16, 32), ("keel", "deepnorm", "pre-ln", "peri-ln"), 1),
+    "quick": Sizes(32, (2, 8, 32), 400, (5, 10, 20), 8, (16, 32), (4, 8, 16, 32), ("keel", "deepnorm", "pre-ln", "peri-ln"), 1),
     "full": _FULL,
     "gpu": _FULL,
 }
@@ -113,6 +115,11 @@ def regression_arm(profile: Profile, variant: str, depth: int, rate: float, **mo
 def bounded_loss(losses: Array) -> Array:
     """At most that of predicting the mean, which a network that diverged could do as well."""
     return np.where(np.isfinite(losses), np.minimum(losses, UNLEARNED), UNLEARNED)
+
+
+def late_loss(losses: Array) -> Array:
+    """Mean over the last `LATE` evaluations, (members, evaluations) → (members, 1)."""
+    return bounded_loss(losses)[:, -LATE:].mean(axis=1, keepdims=True)
 
 
 def points(label: str, x: Any, found: Estimate, group: str = "", logarithm: bool = True) -> dict[str, Any]:
