@@ -108,7 +108,7 @@ def test_a_killed_process_is_told_and_its_checkpoint_taken_up(tmp_path: Path) ->
     with pytest.raises(InvalidInput, match="a training's process was killed"):
         TrainingCell(arm, CPU, kill, tmp_path, first.train)(2)
     first.stop()
-    assert [file.suffix for file in tmp_path.iterdir()] == [".pt"] or len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.glob("*.pt"))) == 1
     second = Crew(2)
     found = TrainingCell(arm, CPU, lambda step, loss: seen.append(step), tmp_path, second.train)(2)
     straight = second.train(arm, range(2), CPU).values

@@ -80,6 +80,8 @@ class Crew:
         self._pool.shutdown(wait=False, cancel_futures=True)
         for process in working:
             process.terminate()
+        for errand in list(self._errands.values()):
+            errand.told.set()  # what a process had not yet reported when it was ended will not come
         self._reports.put(None)
         self._pool = None
 

@@ -15,6 +15,8 @@ from theory.variants import load
 EVALUATIONS = 10
 FIRST = 1e-5
 """Rate at which a first update is measured: far below the weights, so that it is of first order."""
+YARDSTICKS = {"unlearned-loss": "unigrams", "bigram-loss": "bigrams"}
+"""Losses of models that learn less, quantity → name in figures; translations have the first alone."""
 TRAINED = (
     "weights independent N(0, 1/fan_in) at first, gains 1, biases 0; no dropout, no label smoothing",
     "Adam with β = (0.9, 0.98), rate constant behind a linear warm-up, no clipping; every network has its own weights and batches",

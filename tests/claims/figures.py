@@ -101,7 +101,6 @@ def learning_curves(title: str, arms: Mapping[str, Arm], yardsticks: Mapping[str
 
     def draw(values: Values) -> dict[str, Any]:
         first, steps = values[next(iter(arms))], max(arm.steps for arm in arms.values())
-        levels = {name: float(first[quantity].mean()) for quantity, name in yardsticks.items() if quantity in first}
         return {
             "name": file,
             "title": title,
@@ -110,7 +109,7 @@ def learning_curves(title: str, arms: Mapping[str, Arm], yardsticks: Mapping[str
             "xscale": "linear",
             "yscale": "linear",
             "series": [_curve(label, arm.evaluated, values[label]["held-out-loss"]) for label, arm in arms.items()]
-            + _statements((name, [0, steps], [level, level]) for name, level in levels.items()),
+            + _levels(first, yardsticks, [0, steps]),
         }
 
     return draw
@@ -126,9 +125,8 @@ def losses_against_rate(title: str, lines: Mapping[str, Mapping[str, Arm]], yard
             series.append(_points(name, "measured", [arm.schedule.peak for arm in arms.values()], found, name))
         first = next(iter(lines.values()))
         rates, some = sorted(arm.schedule.peak for arm in first.values()), values[next(iter(first))]
-        levels = ((name, rates, [float(some[quantity].mean())] * len(rates)) for quantity, name in yardsticks.items())
         axes = {"xlabel": "peak rate", "ylabel": "held-out loss", "xscale": "log", "yscale": "linear"}
-        return {"name": file, "title": title, "series": series + _statements(levels)} | axes
+        return {"name": file, "title": title, "series": series + _levels(some, yardsticks, rates)} | axes
 
     return draw
 
@@ -257,6 +255,12 @@ def over_layers(sweep: Sweep, values: Values, name: str, power: float = 1.0, rel
 
 def _statements(lines: Iterable[Line]) -> list[dict[str, Any]]:
     return [{"label": label, "style": "statement", "x": list(x), "y": list(y)} for label, x, y in lines]
+
+
+def _levels(readings: Mapping[str, Array], yardsticks: Mapping[str, str], x: Sequence[float]) -> list[dict[str, Any]]:
+    """A level line for each yardstick (quantity → name) that the readings have."""
+    levels = {name: float(readings[quantity].mean()) for quantity, name in yardsticks.items() if quantity in readings}
+    return _statements((name, x, [level] * len(x)) for name, level in levels.items())
 
 
 def _interval(readings: Array, power: float) -> tuple[float, float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -74,18 +74,16 @@ class Laboratory:
                 self._trainings[arm] = TrainingCell(arm, self.device, told, self.checkpoints, self.crew.train)
             return self._trainings[arm]
 
-    def prepare(self, cells: Iterable[Cell | Arm | Together | Direct], members: int) -> None:
-        """Train side by side what the cells need for their first ``members`` networks."""
-        trained = [cell for cell in cells if isinstance(cell, Arm | Together)]
-        if not trained:
-            return
-        with ThreadPoolExecutor(len(trained)) as threads:
+    def trainings(self, cells: Mapping[str, Cell | Arm | Together | Direct], members: int) -> dict[str, Mapping[str, np.ndarray]]:
+        """Readings of the first ``members`` networks of those cells that are trained, side by side."""
+        trained = {label: cell for label, cell in cells.items() if isinstance(cell, Arm | Together)}
+        with ThreadPoolExecutor(max(len(trained), 1)) as threads:
             try:
-                for _ in threads.map(lambda cell: self.values(cell, members), trained):
-                    pass
+                found = list(threads.map(lambda cell: self.values(cell, members), trained.values()))
             except BaseException:  # an interrupt too: the threads wait for the crew
                 self.crew.stop()
                 raise
+        return dict(zip(trained, found, strict=True))
 
     def values(self, cell: Cell | Arm | Together | Direct, members: int) -> Mapping[str, np.ndarray]:
         """Readings of the first ``members`` networks."""
@@ -132,7 +130,7 @@ def run(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
 
 def _measure(claim: Claim, laboratory: Laboratory) -> dict[str, Any]:
     records, verdicts, used = [], [], dict.fromkeys(claim.cells, laboratory.looks(claim)[0])
-    laboratory.prepare(claim.cells.values(), laboratory.looks(claim)[0])
+    laboratory.trainings(claim.cells, laboratory.looks(claim)[0])  # all at once, more than the first check asks for
     for check in claim.checks:
         members, found = _decide(claim, check, laboratory)
         used |= {label: max(used[label], members) for label in check.cells}
@@ -172,8 +170,9 @@ def _beside(entry: Mapping[str, Any], values: Mapping[str, Mapping[str, np.ndarr
 def _decide(claim: Claim, check: Check, laboratory: Laboratory) -> tuple[int, Estimate]:
     looks = laboratory.looks(claim)
     for members in looks:
-        laboratory.prepare((claim.cells[label] for label in check.cells), members)
-        samples = {label: laboratory.values(claim.cells[label], members) for label in check.cells}
+        cells = {label: claim.cells[label] for label in check.cells}
+        samples = laboratory.trainings(cells, members)
+        samples |= {label: laboratory.values(cell, members) for label, cell in cells.items() if label not in samples}
         for label in check.cells:
             _gate(claim, claim.cells[label], laboratory)
         found = estimate(check.statistic, samples, level=1 - FALSE_ALARM / len(looks))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from empirical.estimands import difference, learned_over, share_learned
-from empirical.training import Arm, Schedule
-from tests.claims.arms import TRAINED, label, labelled, text_arm
+from empirical.training import Schedule
+from tests.claims.arms import TRAINED, YARDSTICKS, label, labelled, text_arm
 from tests.claims.checks import lower
 from tests.claims.declaration import SUPPORTED, Check, Claim, Ours, Profile, claim
 from tests.claims.figures import learning_curves
@@ -14,10 +14,6 @@ from tests.claims.texts import SECOND_HAND, WANG
 
 THEIRS = {"Post-LN": "28.8, diverged, diverged", "DeepNorm": "28.8, 29.0, 28.9"}
 """BLEU on WMT17 En-De at 18-18, 50-50 and 100-100 layers."""
-
-
-def _share(arm: Arm) -> Ours:
-    return Ours(share_learned(label(arm)), (label(arm),))
 
 
 @claim
@@ -67,7 +63,7 @@ def deepnorm_trains_where_post_ln_fails(profile: Profile) -> Claim:
             learning_curves(
                 f"Text, {sizes.deep} blocks: held-out loss",
                 labelled(post, deep),
-                {"unlearned-loss": "unigrams", "bigram-loss": "bigrams"},
+                YARDSTICKS,
             ),
         ),
         reported=tuple(
@@ -75,7 +71,7 @@ def deepnorm_trains_where_post_ln_fails(profile: Profile) -> Claim:
                 "what": f"BLEU on WMT17 En-De at 18-18, 50-50 and 100-100 layers, {name}",
                 "source": f"Wang et al. 2022, table, {SECOND_HAND}",
                 "value": value,
-                "ours": (_share(arm),),
+                "ours": (Ours(share_learned(label(arm)), (label(arm),)),),
                 "note": f"ours: how far {sizes.deep} blocks come from unigrams (0) to bigrams (1)",
             }
             for (name, value), arm in zip(THEIRS.items(), (post, deep), strict=True)

@@ -9,7 +9,18 @@ from typing import Any
 from empirical.estimands import difference, learned_over, log_reading, margin, minus, reading, share_learned
 from empirical.training import Arm, Schedule
 from empirical.verdicts import Band, Verdict
-from tests.claims.arms import EVALUATIONS, FIRST, TRAINED, Arms, label, labelled, text_arm, text_arms, translation_arms
+from tests.claims.arms import (
+    EVALUATIONS,
+    FIRST,
+    TRAINED,
+    YARDSTICKS,
+    Arms,
+    label,
+    labelled,
+    text_arm,
+    text_arms,
+    translation_arms,
+)
 from tests.claims.checks import lower, upper
 from tests.claims.declaration import BY_CONDITION, REFUTED, SUPPORTED, Check, Claim, Ours, Profile, claim, ours
 from tests.claims.figures import Figure, learning_curves, losses_against_rate, scores_by_arm
@@ -92,24 +103,18 @@ def _translation_checks(profile: Profile, arms: Arms) -> tuple[Check, ...]:
     return checks if profile.name == "quick" else (*checks, beside(arms.post, FAILED_BESIDE))
 
 
-def _only(arms: Mapping[str, Arm], four: Arms) -> dict[str, Arm]:
-    """Those of the four that are trained."""
-    return {name: arm for name, arm in four.cells.items() if name in arms}
-
-
-def _by_rate(everything: Sequence[Mapping[str, Arm]]) -> Figure:
+def _by_rate(groups: Sequence[Mapping[str, Arm]]) -> Figure:
     lines: dict[str, dict[str, Arm]] = {}
-    for arms in everything:
+    for arms in groups:
         for name, arm in arms.items():
             lines.setdefault(named(arm), {})[name] = arm
-    yardsticks = {"unlearned-loss": "unigrams", "bigram-loss": "bigrams"}
-    return losses_against_rate("Text: held-out loss at the end against the peak rate", lines, yardsticks, "rates")
+    return losses_against_rate("Text: held-out loss at the end against the peak rate", lines, YARDSTICKS, "rates")
 
 
 def _curves(arms: Mapping[str, Arm], what: str, file: str) -> Figure:
     rate = next(iter(arms.values())).schedule.peak
     title = f"{what}: held-out loss with and without warm-up, peak rate {rate:g}"
-    return learning_curves(title, arms, {"unlearned-loss": "unigrams", "bigram-loss": "bigrams"}, file)
+    return learning_curves(title, arms, YARDSTICKS, file)
 
 
 def _reported(arms: Arms) -> tuple[dict[str, Any], ...]:
@@ -138,11 +143,9 @@ def _reported(arms: Arms) -> tuple[dict[str, Any], ...]:
 def warm_up(profile: Profile) -> Claim:
     """By condition: Post-LN fails without warm-up at a rate that moves it too far, not at a smaller one; Pre-LN does not need it."""
     sizes = profile.training
-    fast, *others = everything = [text_arms(profile, rate) for rate in sizes.rates]
-    slow = others[-1]
+    fast, *slower = (text_arms(profile, rate) for rate in sizes.rates)
+    groups = [fast.cells, *(labelled(a.post, a.post_warm) if profile.name == "quick" else a.cells for a in slower)]
     first = text_arm(profile, "post-ln", Schedule(FIRST), steps=1, evaluations=1, profiled=())
-    everyone = [arm for four in others for arm in four.cells.values()]
-    arms = fast.cells | labelled(*((slow.post, slow.post_warm) if profile.name == "quick" else everyone), first)
     return Claim(
         id="warm-up",
         group="training",
@@ -153,14 +156,14 @@ def warm_up(profile: Profile) -> Claim:
         f"{sizes.rates[0]:g}, {sizes.steps} steps, the first {sizes.warmup} of them warm-up or none. Loss on held-out documents; failure is "
         f"measured. At {sizes.rates[-1]:g} the statement says the same of Post-LN.",
         law={"text": WHY, "latex": ""},
-        cells=arms,
-        checks=_text_checks(fast, slow, first),
+        cells={name: arm for arms in groups for name, arm in arms.items()} | labelled(first),
+        checks=_text_checks(fast, slower[-1], first),
         expected=BY_CONDITION,
         assumptions=TRAINED,
         looks=sizes.looks,
         figures=(
-            *(_curves(_only(arms, four), "Text", f"text-{four.post.schedule.peak:g}") for four in everything),
-            _by_rate([_only(arms, four) for four in everything]),
+            *(_curves(arms, "Text", f"text-{rate:g}") for rate, arms in zip(sizes.rates, groups, strict=True)),
+            _by_rate(groups),
         ),
     )
 
@@ -228,7 +231,7 @@ def pre_ln_perplexity(profile: Profile) -> Claim:
         expected=SUPPORTED,
         assumptions=TRAINED,
         looks=sizes.looks,
-        figures=(learning_curves("Text: held-out loss", arms, {"unlearned-loss": "unigrams", "bigram-loss": "bigrams"}),),
+        figures=(learning_curves("Text: held-out loss", arms, YARDSTICKS),),
         reported=(
             {
                 "what": "perplexity on WikiText-103, Pre-LN against Post-LN",
